@@ -1,0 +1,68 @@
+# `make demo` and `make test` do everything on a fresh machine with Python 3.11 or newer, make and
+# g++: the first target that needs it builds the environment in .venv, a stamp file skips that later.
+
+# The first interpreter that is new enough; PYTHON=... overrules.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+# Extra options for installing torch. On Linux its default build carries the CUDA libraries (about
+# 3 GB); TORCH_FLAGS='--index-url https://download.pytorch.org/whl/cpu' installs the small one.
+TORCH_FLAGS ?=
+PYTEST_FLAGS ?=
+DEMO_FLAGS ?=
+BENCH_FLAGS ?=
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: help install demo test lint format bench constraints clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo    install if needed, then search orders for real weights and show what they win'
+	@echo 'make test    install if needed, then run the tests'
+	@echo 'make lint    ruff (rules and format) and mypy --strict'
+	@echo 'make format  rewrite the sources the way ruff formats them'
+	@echo 'make bench   quality and time of every method, kernel throughput (takes long)'
+	@echo 'make clean   remove .venv, caches, builds and what the demo wrote'
+
+install: $(STAMP)
+
+# torch comes first and alone, so that nothing else chooses its build; setuptools comes with it,
+# so that our own package is built with the pinned version and without a second download.
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo 'permsearch needs Python 3.11 or newer; pass PYTHON=/path/to/python' >&2; exit 1; }
+	@echo "Installing into .venv with $(PYTHON); the first time takes a few minutes."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) setuptools
+	@$(PIP) $(TORCH_FLAGS) torch
+	@$(PIP) --no-build-isolation -e '.[dev,report,plot]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python examples/00_demo.py $(DEMO_FLAGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
+
+# The comment lines at the top stay; a local tag such as +cpu would tie the file to one index.
+constraints: $(STAMP)
+	@{ grep '^#' constraints.txt; $(BIN)/python -m pip list --format=freeze --exclude pip \
+		--exclude permsearch | sed 's/+cpu$$//' | sort -f; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean:
+	rm -rf .venv build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find permsearch pruning sparsekernels tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
