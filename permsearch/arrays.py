@@ -1,0 +1,116 @@
+"""Arrays as users have them, checked once at the edge: numpy, torch, and what behaves alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from permsearch.errors import ScoresError
+from permsearch.patterns import Scores
+
+_EXACT = float(2**53)
+
+
+def _of(name: str) -> str:
+    return f" of {name}" if name else ""
+
+
+def to_numpy(array: Any, name: str = "") -> NDArray[Any]:
+    """Return a numpy view or copy of an array or of a tensor of any torch dtype and device.
+
+    Tensors are recognised by their methods, so torch need not be installed. Floats narrower
+    than 32 bits (bfloat16, float16, float8) are widened to float32, which is exact.
+    """
+    if hasattr(array, "detach"):
+        array = array.detach()
+        dtype = str(array.dtype)
+        if "float" in dtype and dtype not in {"torch.float32", "torch.float64"}:
+            array = array.float()
+        array = array.cpu().numpy()
+    out: NDArray[Any] = np.asarray(array)
+    if out.dtype.name.startswith(("bfloat", "float8", "float16")):
+        out = out.astype(np.float32)
+    if out.dtype == object or out.dtype.kind not in "fiub":
+        raise ScoresError(
+            f"the weight{_of(name)} has dtype {out.dtype}; real numbers are needed "
+            "(take .real, .abs() or convert it first)."
+        )
+    return out
+
+
+def _as_float(array: NDArray[Any], name: str) -> Scores:
+    if array.dtype.kind in "iu" and array.size:
+        low, high = int(array.min()), int(array.max())
+        if max(-low, high) > _EXACT:
+            raise ScoresError(
+                f"the weight{_of(name)} holds the integer {high if high > -low else low}, beyond "
+                "2**53: it would not survive the conversion to float64; scale it down first."
+            )
+    wide = array.dtype.kind in "iu" or array.dtype.itemsize > 4
+    return array.astype(np.float64 if wide else np.float32)
+
+
+def _check(array: Scores, name: str, non_negative: bool) -> None:
+    if array.ndim < 2:
+        raise ScoresError(
+            f"the weight{_of(name)} has shape {array.shape}; at least two axes (out, in) are "
+            "needed."
+        )
+    if not array.size:
+        raise ScoresError(f"the weight{_of(name)} has shape {array.shape} and is empty.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(np.abs(array).sum(dtype=np.float64))
+    if not np.isfinite(total):
+        bad = np.argwhere(~np.isfinite(array))
+        if not len(bad):
+            raise ScoresError(
+                f"the sum of the scores{_of(name)} overflows float64; multiply them by 2**-100."
+            )
+        at = tuple(int(i) for i in bad[0])
+        raise ScoresError(
+            f"the weight{_of(name)} holds {array[at]} at index {at} ({len(bad)} entries are not "
+            "finite); repair or exclude it before the search."
+        )
+    if non_negative and float(array.min()) < 0:
+        at = tuple(int(i) for i in np.unravel_index(int(array.argmin()), array.shape))
+        raise ScoresError(
+            f"scores{_of(name)} must be importances >= 0, got {array[at]} at index {at}; pass a "
+            "weight without scores= to score it by magnitude, or take the absolute value."
+        )
+
+
+def as_scores(array: Any, name: str = "") -> Scores:
+    """Return a private float32 or float64 copy of scores, checked to be finite and >= 0.
+
+    Raises
+    ------
+    ScoresError
+        Naming the tensor, the first offending value and its index.
+    """
+    scores = _as_float(to_numpy(array, name), name)
+    _check(scores, name, non_negative=True)
+    return np.ascontiguousarray(scores)
+
+
+def magnitude(weight: Any, name: str = "") -> Scores:
+    """Return the absolute values of a weight as scores.
+
+    Raises
+    ------
+    ScoresError
+        Naming the tensor, the first offending value and its index.
+    """
+    array = _as_float(to_numpy(weight, name), name)
+    _check(array, name, non_negative=False)
+    return np.ascontiguousarray(np.abs(array))
+
+
+def pad_columns(array: Scores, multiple: int) -> Scores:
+    """Return scores with zero columns appended up to a multiple; the input where it fits."""
+    missing = -array.shape[1] % multiple
+    if not missing:
+        return array
+    width = [(0, missing) if axis == 1 else (0, 0) for axis in range(array.ndim)]
+    return np.pad(array, width)

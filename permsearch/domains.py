@@ -1,0 +1,162 @@
+"""Which orders of an axis are legal.
+
+Every domain is described by two facts, and whatever needs to know more derives it from them:
+its *segments* (lengths of the runs of positions that items never leave) and its *width*
+(how many consecutive items move as one unit).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from permsearch.errors import OrderError
+from permsearch.orders import Order, as_order, expand, identity
+
+
+@runtime_checkable
+class Domain(Protocol):
+    """A set of legal orders of one axis."""
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """Lengths of the runs of positions that items stay in; they sum to the size."""
+
+    @property
+    def width(self) -> int:
+        """Number of consecutive items that move together; it divides every segment."""
+
+
+def _check_sizes(what: str, *sizes: int) -> None:
+    for size in sizes:
+        if size < 1:
+            raise OrderError(f"{what} must be at least 1, got {size}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Every order of `count` items."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        _check_sizes("the size of a free axis", self.count)
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """One run: the whole axis."""
+        return (self.count,)
+
+    @property
+    def width(self) -> int:
+        """Items move one by one."""
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Items move within consecutive segments only (the groups of a grouped convolution)."""
+
+    lengths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", tuple(int(length) for length in self.lengths))
+        _check_sizes("the length of a segment", *self.lengths)
+        if not self.lengths:
+            raise OrderError("a segmented axis needs at least one segment.")
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """The lengths as given."""
+        return self.lengths
+
+    @property
+    def width(self) -> int:
+        """Items move one by one."""
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Whole units of `unit` consecutive items move, their inside stays (attention heads)."""
+
+    count: int
+    unit: int
+
+    def __post_init__(self) -> None:
+        _check_sizes("the number of units", self.count)
+        _check_sizes("the width of a unit", self.unit)
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """One run: the whole axis."""
+        return (self.count * self.unit,)
+
+    @property
+    def width(self) -> int:
+        """Items in a unit."""
+        return self.unit
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Nothing moves (a model's inputs and outputs)."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        _check_sizes("the size of a fixed axis", self.count)
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """One run: the whole axis."""
+        return (self.count,)
+
+    @property
+    def width(self) -> int:
+        """The whole axis is one unit."""
+        return self.count
+
+
+def size_of(domain: Domain) -> int:
+    """Return the number of items of a domain."""
+    return sum(domain.segments)
+
+
+def is_fixed(domain: Domain) -> bool:
+    """Decide whether the identity is the only legal order."""
+    return all(length == domain.width for length in domain.segments)
+
+
+def contains(domain: Domain, order: ArrayLike) -> bool:
+    """Decide whether `order` is a legal order of `domain`."""
+    try:
+        checked = as_order(order, size_of(domain))
+    except OrderError:
+        return False
+    start = 0
+    for length in domain.segments:
+        part = checked[start : start + length] - start
+        units = part[:: domain.width] // domain.width
+        if part.min() < 0 or part.max() >= length:
+            return False
+        if not np.array_equal(np.sort(units), np.arange(units.size)):
+            return False
+        if not np.array_equal(part, expand(units, domain.width)):
+            return False
+        start += length
+    return True
+
+
+def sample(domain: Domain, rng: np.random.Generator) -> Order:
+    """Return a legal order drawn uniformly at random."""
+    order = identity(size_of(domain))
+    start = 0
+    for length in domain.segments:
+        units = rng.permutation(length // domain.width)
+        order[start : start + length] = start + expand(units, domain.width)
+        start += length
+    return order

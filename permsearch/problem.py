@@ -1,0 +1,187 @@
+"""The problem: variables with domains, and the terms that score their orders.
+
+A single matrix, a joint search of rows and columns, and a whole network are the same type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from permsearch.domains import Domain, contains, is_fixed, sample, size_of
+from permsearch.errors import OrderError, PatternError, ProblemError, unknown
+from permsearch.orders import Order, as_order, identity
+from permsearch.patterns import Axis, Mask, Pattern, Scores
+
+Solution: TypeAlias = Mapping[str, Order]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """Scores of one weight, the pattern it is to carry, and what may reorder it.
+
+    Parameters
+    ----------
+    scores
+        Importances, shape (out, in, *k), finite and >= 0 (`permsearch.magnitude` makes them).
+    pattern
+        The sparsity pattern.
+    rows, cols
+        Name of the variable that orders axis 0 and axis 1; None where nothing does.
+    name
+        How errors and reports call the weight.
+    """
+
+    scores: Scores
+    pattern: Pattern
+    rows: str | None = None
+    cols: str | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            self.pattern.check(self.scores.shape)
+        except PatternError as error:
+            raise PatternError(f"{self.name}: {error}" if self.name else str(error)) from None
+
+    def variable(self, axis: Axis) -> str | None:
+        """Return the name of the variable on an axis."""
+        return self.rows if axis == "rows" else self.cols
+
+    @property
+    def sensitive(self) -> frozenset[str]:
+        """Variables whose order changes this term's value."""
+        names = (self.variable(axis) for axis in self.pattern.axes)
+        return frozenset(name for name in names if name is not None)
+
+    def permuted(self, solution: Solution) -> Scores:
+        """Return the scores in storage order."""
+        scores = self.scores
+        if self.rows is not None and self.rows in solution:
+            scores = scores[solution[self.rows]]
+        if self.cols is not None and self.cols in solution:
+            scores = scores[:, solution[self.cols]]
+        return scores
+
+    def retained(self, solution: Solution) -> float:
+        """Return the score that the best mask keeps under these orders, in float64."""
+        return self.pattern.retained(self.permuted(solution))
+
+    def permuted_mask(self, solution: Solution) -> Mask:
+        """Return the best mask in storage order: what the hardware needs."""
+        return self.pattern.keep(self.permuted(solution))
+
+    def mask(self, solution: Solution) -> Mask:
+        """Return the best mask in the layout of the weight: what training needs."""
+        stored = self.permuted_mask(solution)
+        mask = np.empty_like(stored)
+        rows = solution[self.rows] if self.rows in solution else identity(stored.shape[0])
+        cols = solution[self.cols] if self.cols in solution else identity(stored.shape[1])
+        mask[rows[:, None], cols[None, :]] = stored
+        return mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Variables and the terms that score them; the value is the sum of retained scores.
+
+    Parameters
+    ----------
+    domains
+        The domain of each variable, by name.
+    terms
+        At least one term; each names variables of `domains` of the right size.
+
+    Raises
+    ------
+    ProblemError
+        When a term names an unknown variable or one of another size.
+    """
+
+    domains: Mapping[str, Domain]
+    terms: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "domains", MappingProxyType(dict(self.domains)))
+        object.__setattr__(self, "terms", tuple(self.terms))
+        if not self.terms:
+            raise ProblemError("a problem needs at least one term.")
+        for position, term in enumerate(self.terms):
+            self._check_term(term, term.name or f"term {position}")
+
+    def _check_term(self, term: Term, name: str) -> None:
+        for axis, variable in enumerate((term.rows, term.cols)):
+            if variable is None:
+                continue
+            if variable not in self.domains:
+                raise unknown(f"variable of {name}", variable, self.domains)
+            size = size_of(self.domains[variable])
+            if size != term.scores.shape[axis]:
+                raise ProblemError(
+                    f"{name} has {term.scores.shape[axis]} entries on axis {axis}, but its "
+                    f"variable {variable!r} orders {size} items."
+                )
+
+    @property
+    def total(self) -> float:
+        """Sum of all scores: what a mask that keeps everything retains."""
+        return sum(float(term.scores.sum(dtype=np.float64)) for term in self.terms)
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """Variables worth searching: not fixed, and some term's value depends on them."""
+        return tuple(
+            name
+            for name, domain in self.domains.items()
+            if not is_fixed(domain) and any(name in term.sensitive for term in self.terms)
+        )
+
+    def terms_on(self, variable: str) -> Iterator[Term]:
+        """Yield the terms whose value depends on the order of a variable."""
+        return (term for term in self.terms if variable in term.sensitive)
+
+    def identity(self) -> Solution:
+        """Return the solution that moves nothing."""
+        return {name: identity(size_of(domain)) for name, domain in self.domains.items()}
+
+    def complete(self, solution: Mapping[str, ArrayLike] | None) -> Solution:
+        """Return a checked copy of a (partial) solution; missing variables stay in place.
+
+        Raises
+        ------
+        OrderError
+            When an order is malformed or its domain does not allow it.
+        """
+        orders = dict(self.identity())
+        for name, order in (solution or {}).items():
+            if name not in self.domains:
+                raise unknown("variable", name, self.domains)
+            domain = self.domains[name]
+            orders[name] = as_order(order, size_of(domain), f"the order of {name!r}")
+            if not contains(domain, orders[name]):
+                raise OrderError(f"the order of {name!r} is not one that {domain} allows.")
+        return orders
+
+    def evaluate(self, solution: Mapping[str, ArrayLike]) -> float:
+        """Return the retained score of a solution, summed in float64."""
+        orders = self.complete(solution)
+        return sum(term.retained(orders) for term in self.terms)
+
+
+def random_solution(problem: Problem, *, seed: int = 0) -> Solution:
+    """Return a legal order of every variable, drawn uniformly.
+
+    Examples
+    --------
+    >>> import numpy as np, permsearch as ps
+    >>> problem = ps.single(np.ones((2, 8)), "2:4")
+    >>> sorted(ps.random_solution(problem, seed=1)["cols"].tolist())
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+    rng = np.random.default_rng(seed)
+    return {name: sample(domain, rng) for name, domain in problem.domains.items()}

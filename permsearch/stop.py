@@ -1,0 +1,226 @@
+"""When to stop: pure predicates over progress, and the horizon they state.
+
+A criterion holds no clock and no counter, so one value serves any number of runs. Solvers that
+need a schedule (`anneal`, `auto`) ask for its `horizon`: how many steps or seconds may be
+counted on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands.
+
+    Attributes
+    ----------
+    step
+        Steps done; what a step is stands in each solver's docstring.
+    elapsed
+        Wall-clock seconds since the run began.
+    cpu
+        CPU seconds of the whole process since the run began.
+    best
+        Best retained score so far, in the problem's units.
+    since_best
+        Steps since the best score last rose.
+    """
+
+    step: int
+    elapsed: float
+    cpu: float
+    best: float
+    since_best: int
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """How far a run may go at most; None where nothing is known."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    cpu: float | None = None
+
+
+@runtime_checkable
+class StoppingCriterion(Protocol):
+    """Decides after each sweep whether a run ends."""
+
+    @property
+    def horizon(self) -> Horizon:
+        """What a schedule may count on."""
+
+    def __call__(self, progress: Progress, /) -> bool:
+        """Decide whether to stop."""
+
+
+def _non_negative(name: str, value: float) -> None:
+    if not (value >= 0 and math.isfinite(value)):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value}.")
+
+
+@dataclass(frozen=True, slots=True)
+class MaxSteps:
+    """Stop after a number of steps: the same problem, seed and steps give the same orders."""
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        _non_negative("steps", self.steps)
+
+    @property
+    def horizon(self) -> Horizon:
+        """The steps."""
+        return Horizon(steps=self.steps)
+
+    def __call__(self, progress: Progress, /) -> bool:
+        """Decide whether to stop."""
+        return progress.step >= self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class MaxSeconds:
+    """Stop after wall-clock seconds. A schedule that was fitted to them is finished first."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        _non_negative("seconds", self.seconds)
+
+    @property
+    def horizon(self) -> Horizon:
+        """The seconds."""
+        return Horizon(seconds=self.seconds)
+
+    def __call__(self, progress: Progress, /) -> bool:
+        """Decide whether to stop."""
+        return progress.elapsed >= self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class MaxCpuSeconds:
+    """Stop after CPU seconds of the process: the fair budget on a machine that is shared."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        _non_negative("seconds", self.seconds)
+
+    @property
+    def horizon(self) -> Horizon:
+        """The CPU seconds."""
+        return Horizon(cpu=self.seconds)
+
+    def __call__(self, progress: Progress, /) -> bool:
+        """Decide whether to stop."""
+        return progress.cpu >= self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class NoImprovement:
+    """Stop after a number of steps in which the best score did not rise."""
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        _non_negative("steps", self.steps)
+
+    @property
+    def horizon(self) -> Horizon:
+        """Unknown."""
+        return Horizon()
+
+    def __call__(self, progress: Progress, /) -> bool:
+        """Decide whether to stop."""
+        return progress.since_best >= self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedScore:
+    """Stop once the retained score is at least `score` (in the problem's units)."""
+
+    score: float
+
+    @property
+    def horizon(self) -> Horizon:
+        """Unknown."""
+        return Horizon()
+
+    def __call__(self, progress: Progress, /) -> bool:
+        """Decide whether to stop."""
+        return progress.best >= self.score
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class AnyOf:
+    """Stop as soon as one of the criteria says so."""
+
+    criteria: tuple[StoppingCriterion, ...]
+
+    def __init__(self, *criteria: StoppingCriterion) -> None:
+        if not criteria:
+            raise ValueError("AnyOf needs at least one criterion.")
+        object.__setattr__(self, "criteria", criteria)
+
+    @property
+    def horizon(self) -> Horizon:
+        """The nearest of each kind."""
+        parts = [criterion.horizon for criterion in self.criteria]
+        return Horizon(
+            min((p.steps for p in parts if p.steps is not None), default=None),
+            min((p.seconds for p in parts if p.seconds is not None), default=None),
+            min((p.cpu for p in parts if p.cpu is not None), default=None),
+        )
+
+    def __call__(self, progress: Progress, /) -> bool:
+        """Decide whether to stop."""
+        return any(criterion(progress) for criterion in self.criteria)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class AllOf:
+    """Stop once every criterion says so."""
+
+    criteria: tuple[StoppingCriterion, ...]
+
+    def __init__(self, *criteria: StoppingCriterion) -> None:
+        if not criteria:
+            raise ValueError("AllOf needs at least one criterion.")
+        object.__setattr__(self, "criteria", criteria)
+
+    @property
+    def horizon(self) -> Horizon:
+        """The farthest of a kind that every criterion states; unknown otherwise."""
+        parts = [criterion.horizon for criterion in self.criteria]
+        steps = [p.steps for p in parts if p.steps is not None]
+        seconds = [p.seconds for p in parts if p.seconds is not None]
+        cpu = [p.cpu for p in parts if p.cpu is not None]
+        count = len(parts)
+        return Horizon(
+            max(steps) if len(steps) == count else None,
+            max(seconds) if len(seconds) == count else None,
+            max(cpu) if len(cpu) == count else None,
+        )
+
+    def __call__(self, progress: Progress, /) -> bool:
+        """Decide whether to stop."""
+        return all(criterion(progress) for criterion in self.criteria)
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """Run until the solver itself is done."""
+
+    @property
+    def horizon(self) -> Horizon:
+        """Unknown."""
+        return Horizon()
+
+    def __call__(self, progress: Progress, /) -> bool:
+        """Decide whether to stop."""
+        del progress
+        return False
