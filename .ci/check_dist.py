@@ -54,7 +54,8 @@ def check_it_runs(wheel: Path) -> None:
 
 def check_archive(archive: Path) -> None:
     """Fail unless the source archive holds what a build needs."""
-    names = {name.partition("/")[2] for name in tarfile.open(archive).getnames()}
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
     missing = {"pyproject.toml", "LICENSE", "README.md", *(f"{p}/py.typed" for p in PACKAGES)}
     missing -= names
     if missing:

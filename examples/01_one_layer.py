@@ -1,7 +1,7 @@
 """One call on one layer: a better column order for 2:4 sparsity, and how to use it.
 
 Takes the query matrix of a small sentence encoder, searches an order of its columns under which
-the best 2:4 mask keeps more of the weights' magnitude, and checks the result by hand.
+the best 2:4 mask keeps more of the weights' magnitude, and checks the result by hand. Run one of::
 
     python examples/01_one_layer.py            # about five seconds
     python examples/01_one_layer.py --small    # under a second once the kernels are compiled
