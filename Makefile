@@ -13,7 +13,7 @@ BENCH_FLAGS ?=
 
 BIN := .venv/bin
 STAMP := .venv/.installed
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
 .PHONY: help install demo test lint format bench constraints clean
 .DEFAULT_GOAL := help
