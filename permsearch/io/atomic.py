@@ -1,0 +1,74 @@
+"""Files that are either whole or not there: written aside, flushed to disk, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from permsearch.errors import FileError
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that takes the place of `path` once the block ends without an error.
+
+    Raises
+    ------
+    FileError
+        The file cannot be written; what stood at `path` is untouched.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with aside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+        _sync_folder(path.parent)
+    except FileError:
+        _remove(aside)
+        raise
+    except OSError as error:
+        _remove(aside)
+        raise FileError(f"{path}: cannot be written ({error.strerror or error}).") from error
+    except BaseException:
+        _remove(aside)
+        raise
+
+
+def check_writable(folder: Path) -> None:
+    """Create a folder and prove that files can be written in it.
+
+    Raises
+    ------
+    FileError
+        Naming the folder and the reason.
+    """
+    probe = folder / f".probe.{os.getpid()}.tmp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise FileError(
+            f"{folder}: cannot be written to ({error.strerror or error}); choose another folder."
+        ) from error
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, where the system lets folders be flushed."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

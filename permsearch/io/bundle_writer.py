@@ -1,0 +1,242 @@
+"""Writing a mask bundle tensor by tensor, so that whatever ends a run keeps what is finished."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from permsearch.errors import FileError
+from permsearch.io.atomic import check_writable, written_aside
+from permsearch.io.bundle import (
+    FORMAT,
+    MANIFEST,
+    MASKS,
+    ORDERS,
+    PARTS,
+    SCHEMA,
+    MaskBundle,
+    Record,
+    Stored,
+    pack_mask,
+    read_manifest,
+    read_parts,
+)
+from permsearch.io.jsontext import json_text, plain
+from permsearch.io.lock import FolderLock
+from permsearch.io.safetensors_write import Piece, write_safetensors
+from permsearch.io.select import Skipped
+from permsearch.orders import Order
+from permsearch.patterns import Mask
+
+
+class BundleWriter:
+    """Writes a bundle, or goes on with one; a context manager that holds the folder's lock.
+
+    Every finished tensor is a small file of its own in `parts/`, whole or absent; `finish` merges
+    them. Until then the manifest says that the run has not ended.
+
+    Parameters
+    ----------
+    folder
+        Where the bundle goes; created if need be.
+    settings
+        What decides the results: a bundle is only continued with the same ones.
+    source
+        Where the weights come from, for the manifest.
+    overwrite
+        Whether a bundle in the folder is dropped first.
+
+    Raises
+    ------
+    FileError
+        The folder cannot be written, holds other things, is in use by another run, or holds a
+        bundle that was made with other settings.
+    """
+
+    def __init__(
+        self, folder: str | Path, settings: Record, *, source: str, overwrite: bool = False
+    ) -> None:
+        self.folder = Path(folder)
+        self.settings: dict[str, Any] = plain(settings)
+        self._source = source
+        self._open = False
+        check_writable(self.folder)
+        self._lock = FolderLock(self.folder)
+        try:
+            self._stored = self._take_over(overwrite)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    @property
+    def finished(self) -> Mapping[str, Record]:
+        """The records of the tensors that need not be searched again."""
+        return {name: stored.record for name, stored in self._stored.items()}
+
+    def check_same_weight(self, name: str, sha256: str) -> None:
+        """Refuse to mix weights: a finished tensor must have this fingerprint.
+
+        Raises
+        ------
+        FileError
+            The weight changed since it was searched.
+        """
+        before = self._stored[name].record["sha256"]
+        if before != sha256:
+            raise FileError(
+                f"{self.folder}: {name!r} was searched with other values (sha256 {before[:12]}…, "
+                f"now {sha256[:12]}…); choose another --out, or --overwrite to start anew."
+            )
+
+    def add(
+        self, record: Record, mask: Mask, *, cols: Order | None, rows: Order | None = None
+    ) -> None:
+        """Store a finished tensor; it is on the disk, whole, when this returns.
+
+        Parameters
+        ----------
+        record
+            Its row of numbers, with `tensor`, `shape`, `pattern` and `sha256`.
+        mask
+            Boolean, in the layout of the weight that came in, true = kept.
+        cols, rows
+            Orders, position -> old index; None where an axis stays as it is.
+        """
+        self._open_manifest()
+        orders = {"rows": rows, "cols": cols}
+        used = {axis: order for axis, order in orders.items() if order is not None}
+        record = {
+            **plain(record),
+            "orders": {axis: _order_key(record["tensor"], axis) for axis in used},
+        }
+        pieces = [Piece.of("mask", pack_mask(mask))]
+        pieces += [Piece.of(axis, order.astype(np.int32)) for axis, order in used.items()]
+        path = self.folder / PARTS / f"{_part_name(record['tensor'])}.safetensors"
+        write_safetensors(path, pieces, {"record": json.dumps(record)})
+
+    def finish(self, names: Sequence[str], skipped: Iterable[Skipped] = ()) -> MaskBundle:
+        """Merge the parts into the bundle's files and return it.
+
+        Parameters
+        ----------
+        names
+            All names of the source: the bundle keeps their order.
+        skipped
+            What was left out, for the manifest.
+        """
+        stored = {**self._stored, **dict(read_parts(self.folder))}
+        place = {name: position for position, name in enumerate(names)}
+        ordered = sorted(stored, key=lambda name: place.get(name, len(place)))
+        chosen = {name: stored[name] for name in ordered}
+        write_safetensors(self.folder / MASKS, [_mask_piece(n, s) for n, s in chosen.items()])
+        pieces = [piece for entry in chosen.values() for piece in _order_pieces(entry)]
+        write_safetensors(self.folder / ORDERS, pieces)
+        records = {name: entry.record for name, entry in chosen.items()}
+        self._write_manifest(records, complete=True, skipped=skipped)
+        shutil.rmtree(self.folder / PARTS, ignore_errors=True)
+        return MaskBundle.load(self.folder)
+
+    def _take_over(self, overwrite: bool) -> Mapping[str, Stored]:
+        """Return what an earlier run with the same settings finished."""
+        if not (self.folder / MANIFEST).exists():
+            self._refuse_foreign()
+            return {}
+        manifest = read_manifest(self.folder)
+        if overwrite:
+            self._clear()
+            return {}
+        _refuse_other_settings(self.folder, manifest["settings"], self.settings)
+        bundle = MaskBundle.load(self.folder, partial=True)
+        return {name: bundle.stored(name) for name in bundle}
+
+    def _refuse_foreign(self) -> None:
+        others = [entry.name for entry in self.folder.iterdir() if not entry.name.startswith(".")]
+        if others:
+            raise FileError(
+                f"{self.folder}: holds other things ({sorted(others)[0]!r} and so on), not a mask "
+                "bundle; choose a new folder."
+            )
+
+    def _clear(self) -> None:
+        shutil.rmtree(self.folder / PARTS, ignore_errors=True)
+        for name in (MANIFEST, MASKS, ORDERS):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _open_manifest(self) -> None:
+        """Say on the disk, once, that a run is under way, keeping what is merged already."""
+        if self._open:
+            return
+        merged = {name: entry.record for name, entry in self._stored.items() if entry.merged}
+        self._write_manifest(merged, complete=False)
+        (self.folder / PARTS).mkdir(exist_ok=True)
+        self._open = True
+
+    def _write_manifest(
+        self, records: Mapping[str, Record], *, complete: bool, skipped: Iterable[Skipped] = ()
+    ) -> None:
+        from permsearch import __version__
+
+        manifest = {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "permsearch": __version__,
+            "numpy": np.__version__,
+            "complete": complete,
+            "source": self._source,
+            "settings": self.settings,
+            "tensors": records,
+            "skipped": [{"tensor": skip.name, "reason": skip.reason} for skip in skipped],
+        }
+        with written_aside(self.folder / MANIFEST) as file:
+            file.write(json_text(manifest).encode("utf-8"))
+
+
+def _part_name(tensor: str) -> str:
+    """Return a file name for a tensor: names may hold slashes or be longer than a file's may."""
+    return hashlib.sha256(tensor.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _order_key(tensor: str, axis: str) -> str:
+    return tensor if axis == "cols" else f"{tensor}@{axis}"
+
+
+def _mask_piece(name: str, stored: Stored) -> Piece:
+    size = -(-int(np.prod(stored.record["shape"], dtype=np.int64)) // 8)
+    return Piece(name, "uint8", (size,), stored.bits)
+
+
+def _order_pieces(stored: Stored) -> list[Piece]:
+    pieces = []
+    for axis, key in stored.record["orders"].items():
+        here = stored.order_keys[axis]
+        shape = stored.orders.info(here).shape
+        pieces.append(Piece(key, "int32", shape, lambda here=here: stored.orders.read(here)))
+    return pieces
+
+
+def _refuse_other_settings(folder: Path, before: Record, now: Record) -> None:
+    keys = sorted(before.keys() | now.keys())
+    changed = [key for key in keys if before.get(key) != now.get(key)]
+    if changed:
+        told = ", ".join(f"{key} {_said(before, key)} (now {_said(now, key)})" for key in changed)
+        raise FileError(
+            f"{folder}: holds a bundle made with {told}; give the same settings to go on, choose "
+            "another --out, or --overwrite to start anew."
+        )
+
+
+def _said(settings: Record, key: str) -> str:
+    value = settings.get(key)
+    return "unset" if value is None else str(value)
