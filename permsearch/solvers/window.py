@@ -38,7 +38,8 @@ _JOINT_ESCAPES = 10  # the joint pass after halving escapes this many times as o
 
 def _splits(m: int, k: int) -> int:
     """Return the number of ways to share k*m columns out over k groups of m."""
-    return factorial(k * m) // (factorial(m) ** k * factorial(k))
+    orderings: int = factorial(m) ** k * factorial(k)
+    return factorial(k * m) // orderings
 
 
 @dataclass(frozen=True, slots=True)
