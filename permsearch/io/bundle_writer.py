@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -222,7 +223,7 @@ def _order_pieces(stored: Stored) -> list[Piece]:
     for axis, key in stored.record["orders"].items():
         here = stored.order_keys[axis]
         shape = stored.orders.info(here).shape
-        pieces.append(Piece(key, "int32", shape, lambda here=here: stored.orders.read(here)))
+        pieces.append(Piece(key, "int32", shape, partial(stored.orders.read, here)))
     return pieces
 
 

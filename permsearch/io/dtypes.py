@@ -65,7 +65,7 @@ def float8_e4m3_to_float32(bits: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _to_bool(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    return bits != 0
+    return bits.astype(np.bool_)
 
 
 STORED_TYPES: dict[str, StoredType] = {

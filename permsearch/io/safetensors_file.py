@@ -83,7 +83,7 @@ class SafetensorsFile:
 
 def _read_fully(file: Any, data: NDArray[np.uint8]) -> int:
     """Fill `data` from an unbuffered file; return the bytes got, fewer only at the file's end."""
-    view, done = memoryview(data), 0
+    view, done = data.data, 0
     while done < len(view):
         got = file.readinto(view[done:])
         if not got:

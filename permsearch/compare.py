@@ -1,0 +1,197 @@
+"""Several solvers on the same tensors, and the numbers that come of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from permsearch.bounds import Bound, bound
+from permsearch.errors import UnsupportedProblem
+from permsearch.io.atomic import written_aside
+from permsearch.io.jsontext import json_text
+from permsearch.io.opening import Tensors, open_tensors
+from permsearch.io.select import Selection, Skipped, select
+from permsearch.io.source import TensorInfo, TensorSource
+from permsearch.patterns import NM, Pattern, parse_pattern
+from permsearch.provenance import provenance
+from permsearch.result import SearchResult
+from permsearch.rows import Row, csv_text, result_row
+from permsearch.search_all import SearchOptions, tightened
+from permsearch.solvers.base import Solver
+from permsearch.solvers.registry import get_solver
+from permsearch.stop import MaxSteps, StoppingCriterion
+from permsearch.summary import summarise
+
+DEFAULT_SOLVERS = ("none", "window", "auto")
+
+_PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What solvers reached on tensors.
+
+    Attributes
+    ----------
+    rows
+        One per tensor and solver, with the keys of `permsearch.rows.COLUMNS`.
+    skipped
+        Tensors left out, and tensors that a solver could not take, with reasons.
+    about
+        What was run, when and where: pattern, source, date, versions, machine and so on.
+    """
+
+    rows: tuple[Row, ...]
+    skipped: tuple[Skipped, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> list[Row]:
+        """Return one row per solver: see `permsearch.summary.summarise`."""
+        return summarise(self.rows)
+
+    def to_json(self, path: _PathLike | None = None) -> str:
+        """Return rows, summary, skipped tensors and provenance as JSON, and write them to `path`.
+
+        NaN and unknown values are null.
+        """
+        content = {
+            "about": self.about,
+            "summary": self.summary(),
+            "rows": self.rows,
+            "skipped": [{"tensor": skip.name, "reason": skip.reason} for skip in self.skipped],
+        }
+        return _written(path, json_text(content))
+
+    def to_csv(self, path: _PathLike | None = None) -> str:
+        """Return the rows as CSV, and write them to `path`."""
+        return _written(path, csv_text(self.rows))
+
+    def to_html(self, path: _PathLike | None = None) -> str:
+        """Return the report as one self-contained page, and write it to `path`.
+
+        Raises
+        ------
+        MissingExtra
+            jinja2 is not installed; the message names the extra.
+        """
+        from permsearch.report import render
+
+        skipped = [{"tensor": skip.name, "reason": skip.reason} for skip in self.skipped]
+        return _written(path, render(self.rows, about=self.about, skipped=skipped))
+
+
+def _written(path: _PathLike | None, text: str) -> str:
+    if path is not None:
+        with written_aside(Path(path)) as file:
+            file.write(text.encode("utf-8"))
+    return text
+
+
+def compare(
+    tensors: Tensors,
+    pattern: str | Pattern,
+    *,
+    solvers: Sequence[str | Solver] = DEFAULT_SOLVERS,
+    only: Sequence[str] | str | None = None,
+    stop: StoppingCriterion | None = None,
+    seed: int = 0,
+    pad: bool = False,
+    bound: bool = False,
+) -> Comparison:
+    """Return what several solvers retain on the same tensors.
+
+    Parameters
+    ----------
+    tensors
+        A `.safetensors`, `.npy` or `.npz` file, a Hugging Face folder, or a mapping of names to
+        arrays or torch tensors.
+    pattern
+        What the masks must look like, such as ``"2:4"``.
+    solvers
+        Short names or solver values.
+    only
+        Globs that choose tensors by name; all without them.
+    stop, seed, pad
+        As in `permsearch.search`, for each tensor and solver anew.
+    bound
+        Whether the tighter bound is computed, once per tensor.
+
+    Examples
+    --------
+    >>> import permsearch as ps
+    >>> weights = {"a": ps.instances.gaussian(16, 8, seed=0)}
+    >>> comparison = ps.compare(weights, "2:4", solvers=["none", "exhaustive"])
+    >>> [row["solver"] for row in comparison.rows], comparison.rows[1]["status"]
+    (['none', 'exhaustive'], 'optimal')
+    """
+    source = open_tensors(tensors)
+    options = SearchOptions(parse_pattern(pattern), "none", stop, seed, pad, bound)
+    selection = select(source, options.pattern, only, pad=pad)
+    rows: list[Row] = []
+    skipped = list(selection.skipped)
+    for found in compared(source, selection, solvers, options):
+        if isinstance(found, Skipped):
+            skipped.append(found)
+        else:
+            rows.append(found)
+    return Comparison(tuple(rows), tuple(skipped), about(source, solvers, options))
+
+
+def about(
+    source: TensorSource, solvers: Sequence[str | Solver], options: SearchOptions
+) -> dict[str, Any]:
+    """Return what a comparison's report says at its top."""
+    return {
+        "pattern": str(options.pattern),
+        "source": source.where,
+        "solvers": ", ".join(map(str, solvers)),
+        "limit": "each solver's default" if options.stop is None else str(options.stop),
+        "seed": options.seed,
+        **provenance(),
+    }
+
+
+def compared(
+    source: TensorSource,
+    selection: Selection,
+    solvers: Sequence[str | Solver],
+    options: SearchOptions,
+) -> Iterator[Row | Skipped]:
+    """Yield a row per tensor and solver, or why a solver could not take a tensor."""
+    runs = [(str(solver), replace(options, solver=solver, bound=False)) for solver in solvers]
+    for _, run in runs:
+        get_solver(run.solver)
+    _warm_up([run for _, run in runs])
+    for info in selection.chosen:
+        weight = source.read(info.name)
+        limit: Bound | None = None
+        for label, run in runs:
+            try:
+                result = run.search(weight, info.name)
+            except UnsupportedProblem as error:
+                yield Skipped(info.name, f"not searched by {label}: {error}")
+                continue
+            if options.bound and limit is None:
+                limit = bound(result.problem)
+            yield _row(info, result, limit, label)
+
+
+def _row(info: TensorInfo, result: SearchResult, limit: Bound | None, label: str) -> Row:
+    best = result if limit is None else tightened(result, limit)
+    return result_row(info.name, info.shape, best, solver=label)
+
+
+def _warm_up(runs: Sequence[SearchOptions]) -> None:
+    """Compile what the solvers need, so that no tensor's time includes it."""
+    for run in runs:
+        m = run.pattern.m if isinstance(run.pattern, NM) else 4
+        weight = np.random.default_rng(0).standard_normal((64, 16 * m)).astype(np.float32)
+        try:
+            replace(run, stop=MaxSteps(8)).search(weight, "warm-up")
+        except UnsupportedProblem:
+            continue

@@ -1,0 +1,7 @@
+"""The HTML report: one file that needs nothing else, made with jinja2 (extra `report`)."""
+
+from __future__ import annotations
+
+from permsearch.report.page import render
+
+__all__ = ["render"]

@@ -1,0 +1,80 @@
+"""From a comparison's numbers to one self-contained page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from permsearch.errors import MissingExtra
+from permsearch.report.bars import layer_bars
+from permsearch.report.scatter import scatter
+from permsearch.report.text import percent, points, seconds, share, times
+from permsearch.summary import summarise
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+COLOURS = 8  # how many the style sheet defines
+
+
+def render(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    about: Mapping[str, Any],
+    skipped: Sequence[Mapping[str, str]] = (),
+) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    rows
+        As `permsearch.rows.COLUMNS` describes them, one per tensor and solver.
+    about
+        What was run: pairs of a word and a value, shown at the top. `pattern` gives the title.
+    skipped
+        Tensors left out, each with `tensor` and `reason`.
+
+    Raises
+    ------
+    MissingExtra
+        jinja2 is not installed.
+    """
+    environment = _environment()
+    solvers = list(dict.fromkeys(row["solver"] for row in rows))
+    colour = {solver: position % COLOURS for position, solver in enumerate(solvers)}
+    moving = [solver for solver in solvers if _moves(rows, solver)]
+    return environment.get_template("comparison.html.jinja").render(
+        about=about,
+        rows=rows,
+        skipped=skipped,
+        solvers=solvers,
+        still=[solver for solver in solvers if solver not in moving],
+        colour=colour,
+        summary=summarise(rows),
+        bars=layer_bars([row for row in rows if row["solver"] in moving]),
+        scatter=scatter([row for row in rows if row["solver"] in moving]),
+    )
+
+
+def _moves(rows: Sequence[Mapping[str, Any]], solver: str) -> bool:
+    return any(row["retained"] > row["baseline"] for row in rows if row["solver"] == solver)
+
+
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingExtra(
+            "the HTML report needs jinja2; install it with `pip install 'permsearch[report]'`."
+        ) from error
+    environment = Environment(
+        loader=PackageLoader("permsearch.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        percent=percent, points=points, seconds=seconds, share=share, times=times
+    )
+    return environment
