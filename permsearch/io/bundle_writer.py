@@ -158,7 +158,7 @@ class BundleWriter:
         if overwrite:
             self._clear()
             return {}
-        _refuse_other_settings(self.folder, manifest["settings"], self.settings)
+        refuse_other_settings(self.folder, manifest["settings"], self.settings)
         bundle = MaskBundle.load(self.folder, partial=True)
         return {name: bundle.stored(name) for name in bundle}
 
@@ -227,7 +227,14 @@ def _order_pieces(stored: Stored) -> list[Piece]:
     return pieces
 
 
-def _refuse_other_settings(folder: Path, before: Record, now: Record) -> None:
+def refuse_other_settings(folder: Path, before: Record, now: Record) -> None:
+    """Refuse to go on with a bundle whose settings differ, naming the differences.
+
+    Raises
+    ------
+    FileError
+        With the ways out.
+    """
     keys = sorted(before.keys() | now.keys())
     changed = [key for key in keys if before.get(key) != now.get(key)]
     if changed:

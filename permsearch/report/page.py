@@ -39,11 +39,11 @@ def render(
     MissingExtra
         jinja2 is not installed.
     """
-    environment = _environment()
+    pages = environment()
     solvers = list(dict.fromkeys(row["solver"] for row in rows))
     colour = {solver: position % COLOURS for position, solver in enumerate(solvers)}
     moving = [solver for solver in solvers if _moves(rows, solver)]
-    return environment.get_template("comparison.html.jinja").render(
+    return pages.get_template("comparison.html.jinja").render(
         about=about,
         rows=rows,
         skipped=skipped,
@@ -60,21 +60,26 @@ def _moves(rows: Sequence[Mapping[str, Any]], solver: str) -> bool:
     return any(row["retained"] > row["baseline"] for row in rows if row["solver"] == solver)
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return where templates come from; a run asks first, so as not to fail after its work.
+
+    Raises
+    ------
+    MissingExtra
+        jinja2 is not installed.
+    """
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise MissingExtra(
             "the HTML report needs jinja2; install it with `pip install 'permsearch[report]'`."
         ) from error
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader("permsearch.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        percent=percent, points=points, seconds=seconds, share=share, times=times
-    )
-    return environment
+    made.filters.update(percent=percent, points=points, seconds=seconds, share=share, times=times)
+    return made

@@ -1,0 +1,7 @@
+"""`python -m permsearch`."""
+
+from __future__ import annotations
+
+from permsearch.cli import main
+
+main()

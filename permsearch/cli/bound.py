@@ -1,0 +1,98 @@
+"""`permsearch bound`: a proven limit for every tensor, without a search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from permsearch.bounds import bound
+from permsearch.cli.group import Interrupted
+from permsearch.cli.options import (
+    criterion,
+    debug_option,
+    json_option,
+    path_argument,
+    problem_options,
+    write_output,
+)
+from permsearch.cli.progress import progress_bar
+from permsearch.cli.skipped import tell_skipped
+from permsearch.cli.table import BOUNDED, Table, name_width
+from permsearch.io.jsontext import json_text
+from permsearch.io.opening import open_tensors
+from permsearch.io.select import select
+from permsearch.io.source import TensorInfo, TensorSource
+from permsearch.patterns import Pattern
+from permsearch.provenance import provenance
+from permsearch.rows import Row, result_row
+from permsearch.search_all import SearchOptions, tightened
+from permsearch.stop import StoppingCriterion
+
+_EXAMPLES = """\b
+Examples:
+  permsearch bound model.safetensors -p 2:4
+  permsearch bound weight.npy -p 2:4 --seconds 30 --json
+"""
+
+
+@click.command("bound", epilog=_EXAMPLES)
+@path_argument
+@problem_options
+@click.option("--seconds", type=click.FloatRange(min=0), help="Stop each bound after S seconds.")
+@json_option
+@debug_option
+def bound_command(
+    *,
+    path: Path,
+    pattern: Pattern,
+    globs: tuple[str, ...],
+    pad: bool,
+    seed: int,
+    seconds: float | None,
+    json_file: str | None,
+) -> None:
+    """Tell what no column order can exceed, for every tensor in PATH.
+
+    The bound is a share of the total score, as is what the order in the file retains (start).
+    """
+    source = open_tensors(path)
+    selection = select(source, pattern, globs or None, pad=pad)
+    tell_skipped(selection)
+    options = SearchOptions(pattern, "none", criterion(None, None), seed, pad)
+    stop = criterion(None, seconds)
+    quiet = json_file == "-"
+    table = Table(BOUNDED, name_width([info.name for info in selection.chosen]), quiet=quiet)
+    rows: list[Row] = []
+    interrupted = False
+    try:
+        with progress_bar(sum(i.size for i in selection.chosen), what="bounding") as advance:
+            for info in selection.chosen:
+                advance(info.name)
+                rows.append(_bounded(source, info, options, stop))
+                table.add(rows[-1])
+                advance(info.name, done=info.size)
+    except KeyboardInterrupt:
+        interrupted = True
+    table.show()
+    content = {
+        "about": {"pattern": str(pattern), "source": source.where, **provenance()},
+        "complete": not interrupted,
+        "rows": rows,
+        "skipped": [{"tensor": skip.name, "reason": skip.reason} for skip in selection.skipped],
+    }
+    write_output(json_file, json_text(content))
+    if interrupted:
+        raise Interrupted(f"{len(rows)} of {len(selection.chosen)} bounds are finished and shown.")
+
+
+def _bounded(
+    source: TensorSource, info: TensorInfo, options: SearchOptions, stop: StoppingCriterion | None
+) -> Row:
+    from time import perf_counter, process_time
+
+    wall, cpu = perf_counter(), process_time()
+    result = options.search(source.read(info.name), info.name)
+    limited = tightened(result, bound(result.problem, stop=stop))
+    row = result_row(info.name, info.shape, limited, solver="none")
+    return {**row, "seconds": perf_counter() - wall, "cpu_seconds": process_time() - cpu}

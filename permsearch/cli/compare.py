@@ -1,0 +1,149 @@
+"""`permsearch compare`: several solvers on the same tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from permsearch.cli.group import Interrupted
+from permsearch.cli.options import (
+    OutputType,
+    SolversType,
+    check_report_can_be_made,
+    criterion,
+    debug_option,
+    json_option,
+    limit_options,
+    path_argument,
+    problem_options,
+    write_output,
+)
+from permsearch.cli.progress import progress_bar
+from permsearch.cli.skipped import tell_skipped
+from permsearch.cli.table import COMPARED, SUMMARY, Table, name_width
+from permsearch.compare import DEFAULT_SOLVERS, Comparison, about, compared
+from permsearch.io.opening import open_tensors
+from permsearch.io.select import Selection, Skipped, select
+from permsearch.io.source import TensorSource
+from permsearch.patterns import Pattern
+from permsearch.report.text import clean
+from permsearch.rows import Row
+from permsearch.search_all import SearchOptions
+
+_EXAMPLES = """\b
+Examples:
+  permsearch compare model.safetensors -p 2:4 --html report.html
+  permsearch compare model/ -p 2:4 --solvers none,swap,window,auto --json rows.json
+  permsearch compare weight.npy -p 2:8 --seconds 5 --csv -
+"""
+
+
+@click.command("compare", epilog=_EXAMPLES)
+@path_argument
+@problem_options
+@click.option(
+    "--solvers",
+    type=SolversType(),
+    default=",".join(DEFAULT_SOLVERS),
+    show_default=True,
+    help="Short names, separated by commas.",
+)
+@limit_options
+@click.option("--bound", "tight", is_flag=True, help="Compute the tighter bound for each tensor.")
+@json_option
+@click.option(
+    "--csv", "csv_file", type=OutputType(), help="Write the rows as CSV; - is the standard output."
+)
+@click.option("--html", type=OutputType(), help="Write a report, one self-contained file.")
+@debug_option
+def compare_command(
+    *,
+    path: Path,
+    pattern: Pattern,
+    globs: tuple[str, ...],
+    pad: bool,
+    seed: int,
+    solvers: tuple[str, ...],
+    steps: int | None,
+    seconds: float | None,
+    tight: bool,
+    json_file: str | None,
+    csv_file: str | None,
+    html: str | None,
+) -> None:
+    """Compare what several solvers retain on the tensors in PATH.
+
+    The limit counts for each tensor and solver anew. Compiling is done before the clock starts.
+    """
+    if json_file == "-" and csv_file == "-":
+        raise click.UsageError("--json and --csv cannot both have the standard output.")
+    options = SearchOptions(pattern, "none", criterion(steps, seconds), seed, pad, tight)
+    check_report_can_be_made(html)
+    source = open_tensors(path)
+    selection = select(source, pattern, globs or None, pad=pad)
+    tell_skipped(selection)
+    quiet = "-" in (json_file, csv_file)
+    rows, skipped, complete = _run(source, selection, solvers, options, quiet=quiet)
+    words = {**about(source, solvers, options), "command": _command()}
+    comparison = Comparison(
+        tuple(rows), (*selection.skipped, *skipped), {**words, "complete": complete}
+    )
+    if rows:
+        write_output(json_file, comparison.to_json())
+        write_output(csv_file, comparison.to_csv())
+        write_output(html, comparison.to_html() if html else "")
+        _show_summary(comparison, quiet=quiet)
+    if not complete:
+        searches = len(selection.chosen) * len(solvers)
+        raise Interrupted(f"{len(rows)} of {searches} searches are finished and shown.")
+    if not rows:
+        raise click.ClickException("no solver could take any tensor; see the reasons above.")
+
+
+def _run(
+    source: TensorSource,
+    selection: Selection,
+    solvers: Sequence[str],
+    options: SearchOptions,
+    *,
+    quiet: bool,
+) -> tuple[list[Row], list[Skipped], bool]:
+    """Return the rows, what a solver could not take, and whether the run came to its end."""
+    rows: list[Row] = []
+    skipped: list[Skipped] = []
+    table = Table(COMPARED, name_width([info.name for info in selection.chosen]), quiet=quiet)
+    complete = True
+    try:
+        with progress_bar(len(selection.chosen) * len(solvers), what="compiling") as advance:
+            for found in compared(source, selection, solvers, options):
+                if isinstance(found, Skipped):
+                    skipped.append(found)
+                    advance(found.name, done=1)
+                else:
+                    rows.append(found)
+                    table.add(found)
+                    advance(found["tensor"], done=1)
+    except KeyboardInterrupt:
+        complete = False
+    table.show()
+    for skip in skipped:
+        click.echo(f"skipped {clean(str(skip))}", err=True)
+    return rows, skipped, complete
+
+
+def _show_summary(comparison: Comparison, *, quiet: bool) -> None:
+    if not quiet:
+        click.echo()
+    summary = Table(SUMMARY, quiet=quiet)
+    for row in comparison.summary():
+        summary.add(row)
+    summary.show("All tensors, weighted by their scores")
+
+
+def _command() -> str:
+    import shlex
+    import sys
+
+    return shlex.join(["permsearch", *sys.argv[1:]])

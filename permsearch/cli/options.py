@@ -1,0 +1,196 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from permsearch.errors import FileError, PermsearchError
+from permsearch.patterns import Pattern, parse_pattern
+from permsearch.solvers.registry import get_solver
+from permsearch.stop import MaxSeconds, MaxSteps, StoppingCriterion
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Decorator = Callable[[_Function], _Function]
+
+_WEIGHTS = {".safetensors", ".npy", ".npz"}
+
+
+class PatternType(click.ParamType[Pattern]):
+    """A pattern's text."""
+
+    name = "pattern"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Pattern:
+        """Return the pattern, or fail with the known forms."""
+        try:
+            return parse_pattern(value)
+        except PermsearchError as error:
+            self.fail(str(error), param, ctx)
+
+
+class SolverType(click.ParamType[str]):
+    """A solver's short name."""
+
+    name = "solver"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or fail with the nearest ones."""
+        try:
+            get_solver(value)
+        except PermsearchError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class SolversType(click.ParamType[tuple[str, ...]]):
+    """Short names, separated by commas."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Return the names without repetitions, or fail with the nearest ones."""
+        if not isinstance(value, str):
+            return tuple(value)
+        one = SolverType()
+        names = [one.convert(name.strip(), param, ctx) for name in value.split(",") if name.strip()]
+        if not names:
+            self.fail("name at least one solver.", param, ctx)
+        return tuple(dict.fromkeys(names))
+
+
+class OutputType(click.ParamType[str]):
+    """A file to write, checked before hours of work; `-` is the standard output."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or fail with the reason why it cannot be written."""
+        path = Path(value)
+        if value == "-":
+            return "-"
+        if path.suffix in _WEIGHTS:
+            self.fail(f"{value} looks like a file of weights; it is not overwritten.", param, ctx)
+        if path.is_dir():
+            self.fail(f"{value} is a folder.", param, ctx)
+        if not path.parent.is_dir():
+            self.fail(f"the folder {path.parent} does not exist.", param, ctx)
+        return str(value)
+
+
+def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value:
+        ctx.meta["permsearch.debug"] = True
+
+
+debug_option: _Decorator[Any] = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_set_debug,
+    help="Show the traceback of a failure.",
+)
+
+json_option: _Decorator[Any] = click.option(
+    "--json",
+    "json_file",
+    type=OutputType(),
+    is_flag=False,
+    flag_value="-",
+    metavar="[FILE]",
+    help="Write the numbers as JSON to FILE; without a FILE to the standard output, alone.",
+)
+
+path_argument: _Decorator[Any] = click.argument("path", type=click.Path(path_type=Path))
+
+_PROBLEM = (
+    click.option(
+        "--pattern",
+        "-p",
+        type=PatternType(),
+        required=True,
+        help="What a mask must look like: 2:4 keeps 2 of every 4 consecutive columns.",
+    ),
+    click.option(
+        "--tensor",
+        "-t",
+        "globs",
+        multiple=True,
+        metavar="GLOB",
+        help="Search only tensors whose name matches; may be repeated. All without it.",
+    ),
+    click.option(
+        "--pad",
+        is_flag=True,
+        help="Add zero columns where the columns do not split into whole groups.",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+)
+
+_LIMITS = (
+    click.option(
+        "--steps", type=click.IntRange(min=0), help="Stop each search after N steps: reproducible."
+    ),
+    click.option(
+        "--seconds", type=click.FloatRange(min=0), help="Stop each search after S seconds."
+    ),
+)
+
+
+def problem_options(function: _Function) -> _Function:
+    """Add --pattern, --tensor, --pad and --seed."""
+    return _all(_PROBLEM, function)
+
+
+def limit_options(function: _Function) -> _Function:
+    """Add --steps and --seconds."""
+    return _all(_LIMITS, function)
+
+
+def _all(options: tuple[Callable[[Any], Any], ...], function: _Function) -> _Function:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def criterion(steps: int | None, seconds: float | None) -> StoppingCriterion | None:
+    """Return the stopping criterion that --steps or --seconds asks for."""
+    if steps is not None and seconds is not None:
+        raise click.UsageError("give --steps or --seconds, not both.")
+    if steps is not None:
+        return MaxSteps(steps)
+    return None if seconds is None else MaxSeconds(seconds)
+
+
+def check_report_can_be_made(html: str | None) -> None:
+    """Fail before the work, not after it, when the report's library is missing."""
+    if html is None:
+        return
+    from permsearch.report.page import environment
+
+    environment()
+
+
+def write_output(path: str | None, text: str) -> None:
+    """Write text to a file, whole or not at all, or to the standard output."""
+    from permsearch.io.atomic import written_aside
+
+    if path is None:
+        return
+    if path == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        with written_aside(Path(path)) as file:
+            file.write(text.encode("utf-8"))
+    except FileError as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,56 @@
+"""A bar on the standard error where that is a terminal; nothing in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Advance(Protocol):
+    """What a loop tells the bar."""
+
+    def __call__(self, name: str, *, done: float = 0.0) -> None:
+        """Name what is worked on now, and say how much has been done since."""
+
+
+def _silent(name: str, *, done: float = 0.0) -> None:
+    del name, done
+
+
+@contextmanager
+def progress_bar(total: float, *, what: str = "searching") -> Iterator[Advance]:
+    """Yield a function that moves the bar; it ends with the block, whatever ends that."""
+    if not sys.stderr.isatty():
+        yield _silent
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=True,
+    ) as bar:
+        task = bar.add_task(what, total=total)
+
+        def advance(name: str, *, done: float = 0.0) -> None:
+            bar.update(task, description=escape(name[-48:]), advance=done)
+
+        yield advance
