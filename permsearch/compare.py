@@ -24,7 +24,7 @@ from permsearch.rows import Row, csv_text, result_row
 from permsearch.search_all import SearchOptions, tightened
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
-from permsearch.stop import MaxSteps, StoppingCriterion
+from permsearch.stop import MaxCpuSeconds, MaxSeconds, MaxSteps, StoppingCriterion
 from permsearch.summary import summarise
 
 DEFAULT_SOLVERS = ("none", "window", "auto")
@@ -150,10 +150,21 @@ def about(
         "pattern": str(options.pattern),
         "source": source.where,
         "solvers": ", ".join(map(str, solvers)),
-        "limit": "each solver's default" if options.stop is None else str(options.stop),
+        "limit": _limit(options.stop),
         "seed": options.seed,
         **provenance(),
     }
+
+
+def _limit(stop: StoppingCriterion | None) -> str:
+    if stop is None:
+        return "each solver's default"
+    if isinstance(stop, MaxSteps):
+        return f"{stop.steps:,} steps a search"
+    if isinstance(stop, MaxSeconds | MaxCpuSeconds):
+        kind = "CPU " if isinstance(stop, MaxCpuSeconds) else ""
+        return f"{stop.seconds:g} {kind}seconds a search"
+    return str(stop)
 
 
 def compared(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from permsearch.errors import MissingExtra
 from permsearch.report.bars import layer_bars
 from permsearch.report.scatter import scatter
-from permsearch.report.text import percent, points, seconds, share, times
+from permsearch.report.text import clean, percent, points, seconds, share, times
 from permsearch.summary import summarise
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 COLOURS = 8  # how many the style sheet defines
 
@@ -81,5 +83,20 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(percent=percent, points=points, seconds=seconds, share=share, times=times)
+    made.filters.update(
+        breakable=_breakable,
+        percent=percent,
+        points=points,
+        seconds=seconds,
+        share=share,
+        times=times,
+    )
     return made
+
+
+def _breakable(name: str) -> Markup:
+    """Return a name that may be broken after a dot, a slash or an underscore."""
+    from markupsafe import Markup, escape
+
+    text = str(escape(clean(name)))
+    return Markup(re.sub(r"([._/])", r"\1<wbr>", text))

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from permsearch.report.text import seconds
-
 WIDTH, HEIGHT = 760, 400
 LEFT, RIGHT, TOP, BOTTOM = 56, 96, 16, 48
 SHORTEST = 1e-4  # seconds; a logarithmic axis has no zero
@@ -66,8 +64,8 @@ def scatter(rows: Sequence[Mapping[str, Any]]) -> Scatter | None:
     if not rows:
         return None
     times = [max(SHORTEST, row["cpu_seconds"]) for row in rows]
-    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
-    high = max(high, low + 1)
+    ticks = _time_ticks(min(times), max(times))
+    low, high = math.log10(ticks[0]), math.log10(ticks[-1])
     step = _round_step(max(max(row["efficacy"] for row in rows), 1e-3))
     lines = math.ceil(max(row["efficacy"] for row in rows) / step) or 1
 
@@ -93,7 +91,7 @@ def scatter(rows: Sequence[Mapping[str, Any]]) -> Scatter | None:
         points,
         tuple(middles),
         _labels(middles),
-        tuple(Tick(x(10.0**n), _time_label(n)) for n in range(low, high + 1)),
+        tuple(Tick(x(time), _time_label(time)) for time in ticks),
         tuple(Tick(y(n * step), f"{100 * n * step:g}") for n in range(lines + 1)),
     )
 
@@ -105,10 +103,20 @@ def _round_step(top: float) -> float:
     return next(factor * size for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * size >= raw)
 
 
-def _time_label(exponent: int) -> str:
-    if exponent >= 0:
-        return f"{10**exponent} s"
-    return seconds(10.0**exponent).replace(".0", "")
+def _time_ticks(shortest: float, longest: float) -> list[float]:
+    """Return round times that enclose both; only powers of ten where many are needed."""
+    first, last = math.floor(math.log10(shortest)), math.ceil(math.log10(longest))
+    factors = (1, 2, 5) if last - first <= 3 else (1,)
+    round_times = [factor * 10.0**n for n in range(first, last + 2) for factor in factors]
+    low = max(time for time in round_times if time <= shortest * (1 + 1e-9))
+    high = min(time for time in round_times if time > max(longest, low))
+    return [time for time in round_times if low <= time <= high]
+
+
+def _time_label(time: float) -> str:
+    if time >= 1:
+        return f"{time:g} s"
+    return f"{1000 * time:g} ms"
 
 
 def _labels(middles: list[Point]) -> tuple[Label, ...]:
