@@ -1,0 +1,123 @@
+"""What a group needs from the column that fills a hole in it, for any N:M, in float32 or bytes.
+
+Take the column at one place out of its group. Per row let x be the sum of the n - 1 largest of
+the other m - 1 values and y the n-th largest. With column c in the hole the group keeps
+``x + max(y, c)``. One insertion network over whole columns gives one hole; all m holes of a group
+follow from two order statistics: with t the n-th and u the (n + 1)-th largest of all m values and
+s the sum of the n largest, the hole of value v has
+
+    y = u where v >= t, else t        and        x = s - max(v, t).
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _median(a, b, c, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with the middle one of three values: the hole of 2:4."""
+    for r in range(out.shape[0]):
+        x, y, z = a[r], b[r], c[r]
+        high = x if x > y else y
+        low = x if x < y else y
+        mid = high if high < z else z
+        out[r] = low if low > mid else mid
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def insert_high(levels, used, carry):  # type: ignore[no-untyped-def]
+    """Insert ``carry`` into the first ``used`` rows, sorted downwards; what drops out is left."""
+    for j in range(used):
+        level = levels[j]
+        for r in range(carry.shape[0]):
+            x, y = level[r], carry[r]
+            level[r] = x if x > y else y
+            carry[r] = x if x < y else y
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _insert_low(levels, used, carry):  # type: ignore[no-untyped-def]
+    """Insert ``carry`` into the first ``used`` rows, sorted upwards; what drops out is left."""
+    for j in range(used):
+        level = levels[j]
+        for r in range(carry.shape[0]):
+            x, y = level[r], carry[r]
+            level[r] = x if x < y else y
+            carry[r] = x if x > y else y
+
+
+@njit(cache=True, nogil=True)
+def _nth(columns, rest, n, levels, carry, y):  # type: ignore[no-untyped-def]
+    """Fill ``y`` with the n-th largest of the columns ``rest``, counted from the nearer end."""
+    k = rest.shape[0]
+    high = 2 * n <= k + 1
+    keep = n if high else k - n + 1
+    for i in range(k):
+        if i < keep:
+            levels[i, :] = columns[rest[i]]
+            carry[:] = levels[i]
+        else:
+            carry[:] = columns[rest[i]]
+        used = min(i, keep)
+        if high:
+            insert_high(levels, used, carry)
+        else:
+            _insert_low(levels, used, carry)
+        if i < keep:
+            levels[i, :] = carry
+    y[:] = levels[keep - 1]
+
+
+@njit(cache=True, nogil=True)
+def fill_hole(columns, rest, n, levels, carry, y):  # type: ignore[no-untyped-def]
+    """Fill ``y`` with the n-th largest per row of the m - 1 columns listed in ``rest``.
+
+    ``levels`` (at least (m + 1) // 2 rows) and ``carry`` are scratch of the columns' type.
+    """
+    k = rest.shape[0]
+    if k == 1:
+        y[:] = columns[rest[0]]
+    elif k == 3 and n == 2:
+        _median(columns[rest[0]], columns[rest[1]], columns[rest[2]], y)
+    else:
+        _nth(columns, rest, n, levels, carry, y)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _total(values):  # type: ignore[no-untyped-def]
+    s = values[0] * 0.0
+    for r in range(values.shape[0]):
+        s += values[r]
+    return s
+
+
+@njit(cache=True, nogil=True)
+def two_levels(columns, members, n, levels, carry):  # type: ignore[no-untyped-def]
+    """Sort the n + 1 largest of a group into ``levels``; return the sum of the n largest.
+
+    Afterwards ``levels[n - 1]`` and ``levels[n]`` are t and u of the module's text.
+    """
+    m = members.shape[0]
+    levels[: n + 1, :] = 0
+    for i in range(m):
+        carry[:] = columns[members[i]]
+        insert_high(levels, min(i + 1, n + 1), carry)
+    s = 0.0
+    for j in range(n):
+        s += _total(levels[j])
+    return s
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def hole_from_levels(column, t, u, y):  # type: ignore[no-untyped-def]
+    """Fill ``y`` for the hole that ``column`` leaves; return the sum of max(column, t).
+
+    The sum of x over the rows is the group's value less what is returned.
+    """
+    s = column[0] * 0.0
+    for r in range(y.shape[0]):
+        v, w = column[r], t[r]
+        y[r] = u[r] if v >= w else w
+        s += v if v > w else w
+    return s

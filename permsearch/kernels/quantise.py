@@ -1,0 +1,79 @@
+"""Columns as bytes: one step for all columns, chosen so that rounding and clipping hurt least."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from permsearch.kernels.sad import padded_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_TOP = 255
+_SAMPLE = 1 << 14
+_CANDIDATES = 16
+
+
+@njit(cache=True, nogil=True)
+def _round(columns, scale, levels):  # type: ignore[no-untyped-def]
+    for c in range(columns.shape[0]):
+        source, target = columns[c], levels[c]
+        for r in range(source.shape[0]):
+            x = source[r] * scale + np.float32(0.5)
+            target[r] = np.uint8(x if x < np.float32(255) else np.float32(255))
+
+
+def quantise(columns: NDArray[np.float32], n: int, m: int) -> tuple[NDArray[np.uint8], float]:
+    """Return the columns in steps of one level, and the value of a level.
+
+    Returns
+    -------
+    levels : uint8 array, shape (C, R rounded up), zero-padded
+    step : float
+        ``levels * step`` approximates the columns; larger entries are clipped to 255.
+    """
+    clip = _clip(columns, n, m)
+    step = clip / _TOP if clip > 0 else 1.0
+    levels = padded_bytes(*columns.shape)
+    _round(columns, np.float32(1 / step), levels)
+    return levels, step
+
+
+def _clip(columns: NDArray[np.float32], n: int, m: int) -> float:
+    """Return the value above which clipping starts.
+
+    A clipped entry does no harm while at most n of a group are clipped, for then it is kept
+    anyway. So a clip far below the maximum, with a finer step, is worth it: minimise the rounding
+    error of a group's sum plus the expected loss of wrong choices among clipped entries. A good
+    order spreads the large columns, so the k-th largest entry of a group is taken to come from
+    the k-th m-tile of the columns by mass.
+    """
+    groups, rows = columns.shape[0] // m, columns.shape[1]
+    by_mass = np.argsort(-columns.sum(axis=1), kind="stable").reshape(m, groups)
+    stride = max(1, columns.size // _SAMPLE)
+    sample = columns[by_mass.ravel(), :: min(stride, rows)].reshape(m, -1)
+    peak = float(sample.max())
+    if peak <= 0:
+        return 0.0
+    tail = np.sort(sample, axis=None)[::-1]
+    ranks = np.unique(np.geomspace(1, tail.size // 4 + 1, _CANDIDATES).astype(int)) - 1
+    clips = [float(q) for q in tail[ranks] if q > 0]
+    return min(clips, key=lambda q: _harm(sample, q, n, rows))
+
+
+def _harm(sample: NDArray[np.float32], clip: float, n: int, rows: int) -> float:
+    """Return the expected error of a group's kept sum, for a clip."""
+    over = sample > clip
+    share = over.mean(axis=1)
+    counts = np.zeros(len(share) + 1)
+    counts[0] = 1.0
+    for p in share:  # distribution of the number of clipped entries in one row of a group
+        counts[1:] = counts[1:] * (1 - p) + counts[:-1] * p
+        counts[0] *= 1 - p
+    excess = float((sample[over] - clip).mean()) if over.any() else 0.0
+    rounding = clip / _TOP * math.sqrt(rows * n / 12)
+    return rounding + rows * float(counts[n + 1 :].sum()) * excess
