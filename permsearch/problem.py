@@ -80,10 +80,16 @@ class Term:
         """Return the best mask in the layout of the weight: what training needs."""
         stored = self.permuted_mask(solution)
         mask = np.empty_like(stored)
-        rows = solution[self.rows] if self.rows in solution else identity(stored.shape[0])
-        cols = solution[self.cols] if self.cols in solution else identity(stored.shape[1])
+        rows, cols = (_order(solution, name, size) for name, size in self._axes())
         mask[rows[:, None], cols[None, :]] = stored
         return mask
+
+    def _axes(self) -> Iterator[tuple[str | None, int]]:
+        return zip((self.rows, self.cols), self.scores.shape[:2], strict=True)
+
+
+def _order(solution: Solution, name: str | None, size: int) -> Order:
+    return identity(size) if name is None or name not in solution else solution[name]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,107 @@
+"""permsearch: orders of rows and columns that make structured sparsity cost less, with proof.
+
+Arrays in, orders and masks out. ``ps.search(weight, "2:4")`` is what most users call.
+"""
+
+from __future__ import annotations
+
+from permsearch import instances
+from permsearch.arrays import as_scores, magnitude
+from permsearch.bounds import Bound, bound
+from permsearch.compare import Comparison, compare
+from permsearch.domains import Domain, Fixed, Free, Segments, Units
+from permsearch.errors import (
+    FileError,
+    MissingExtra,
+    OrderError,
+    PatternError,
+    PermsearchError,
+    ProblemError,
+    ScoresError,
+    UnknownName,
+    UnsupportedProblem,
+)
+from permsearch.orders import Order, compose, expand, identity, invert
+from permsearch.patterns import NM, Pattern, Unstructured, parse_pattern
+from permsearch.problem import Problem, Solution, Term, random_solution
+from permsearch.result import SearchResult, Status, TracePoint
+from permsearch.search_all import search_all
+from permsearch.solve import search, single, solve
+from permsearch.solvers.base import Solver
+from permsearch.solvers.compose import Multistart, Then
+from permsearch.solvers.registry import get_solver, solver_names
+from permsearch.stop import (
+    AllOf,
+    AnyOf,
+    Horizon,
+    MaxCpuSeconds,
+    MaxSeconds,
+    MaxSteps,
+    Never,
+    NoImprovement,
+    Progress,
+    ReachedScore,
+    StoppingCriterion,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NM",
+    "AllOf",
+    "AnyOf",
+    "Bound",
+    "Comparison",
+    "Domain",
+    "FileError",
+    "Fixed",
+    "Free",
+    "Horizon",
+    "MaxCpuSeconds",
+    "MaxSeconds",
+    "MaxSteps",
+    "MissingExtra",
+    "Multistart",
+    "Never",
+    "NoImprovement",
+    "Order",
+    "OrderError",
+    "Pattern",
+    "PatternError",
+    "PermsearchError",
+    "Problem",
+    "ProblemError",
+    "Progress",
+    "ReachedScore",
+    "ScoresError",
+    "SearchResult",
+    "Segments",
+    "Solution",
+    "Solver",
+    "Status",
+    "StoppingCriterion",
+    "Term",
+    "Then",
+    "TracePoint",
+    "Units",
+    "UnknownName",
+    "Unstructured",
+    "UnsupportedProblem",
+    "as_scores",
+    "bound",
+    "compare",
+    "compose",
+    "expand",
+    "get_solver",
+    "identity",
+    "instances",
+    "invert",
+    "magnitude",
+    "parse_pattern",
+    "random_solution",
+    "search",
+    "search_all",
+    "single",
+    "solve",
+    "solver_names",
+]

@@ -1,0 +1,214 @@
+"""The entry points: `search` for one weight, `solve` for any problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from permsearch.arrays import as_scores, magnitude, pad_columns
+from permsearch.domains import Domain, Free
+from permsearch.errors import ProblemError, ScoresError, unknown
+from permsearch.patterns import NM, Axis, Pattern, Scores, parse_pattern
+from permsearch.problem import Problem, Term
+from permsearch.result import SearchResult
+from permsearch.solvers.base import Solver
+from permsearch.solvers.registry import get_solver
+from permsearch.stop import StoppingCriterion
+
+Permute: TypeAlias = str | Iterable[str] | Mapping[str, Domain] | None
+Start: TypeAlias = ArrayLike | Mapping[str, ArrayLike] | None
+
+_AXES: dict[str, Axis] = {"rows": "rows", "cols": "cols"}
+
+
+def solve(
+    problem: Problem,
+    solver: str | Solver = "auto",
+    *,
+    stop: StoppingCriterion | None = None,
+    seed: int = 0,
+    start: Mapping[str, ArrayLike] | None = None,
+) -> SearchResult:
+    """Return orders of a problem's variables that retain more than the start's.
+
+    Parameters
+    ----------
+    problem
+        Variables and terms; `single` makes one from a weight.
+    solver
+        A short name (`solver_names()`) or a solver value.
+    stop
+        When to stop; None means the solver's own default, a few seconds at most on a
+        1024 x 1024 weight.
+    seed
+        The same problem, seed and step budget give the same orders on any number of threads.
+    start
+        Orders to start from, by variable; missing ones stay in place.
+
+    Returns
+    -------
+    SearchResult
+        Never below the start; its score is recomputed in float64.
+
+    Raises
+    ------
+    UnsupportedProblem, UnknownName, OrderError
+        See the messages: each names the way out.
+
+    Examples
+    --------
+    >>> import permsearch as ps
+    >>> problem = ps.single(ps.instances.gaussian(32, 16, seed=1), "2:4")
+    >>> result = ps.solve(problem, "swap")
+    >>> result.score > result.baseline
+    True
+    """
+    return get_solver(solver).solve(problem, stop=stop, start=start, seed=_checked_seed(seed))
+
+
+def _checked_seed(seed: int) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be an integer >= 0, got {seed!r}.")
+    return int(seed)
+
+
+def _domains(permute: Permute, pattern: Pattern, shape: tuple[int, ...]) -> dict[str, Domain]:
+    """Return the variables of a single weight: its axes by name."""
+    sizes = {"rows": shape[0], "cols": shape[1]}
+    if isinstance(permute, Mapping):
+        named = dict(permute)
+    else:
+        if permute is None:
+            axes: Iterable[str] = sorted(pattern.axes)
+        else:
+            axes = [permute] if isinstance(permute, str) else permute
+        named = {axis: Free(sizes[axis]) for axis in axes if axis in sizes or _no_axis(axis)}
+    for axis in named:
+        if axis not in sizes:
+            _no_axis(axis)
+    return named
+
+
+def _no_axis(axis: str) -> bool:
+    raise unknown("axis", axis, _AXES)
+
+
+def single(
+    weight: Any,
+    pattern: str | Pattern,
+    *,
+    scores: Any = None,
+    permute: Permute = None,
+    pad: bool = False,
+    name: str = "",
+) -> Problem:
+    """Return the problem of one weight: see `search` for the parameters."""
+    parsed = parse_pattern(pattern)
+    used = magnitude(weight, name) if scores is None else _own_scores(weight, scores, name)
+    if pad:
+        used = _padded(used, parsed)
+    parsed.check(used.shape)
+    domains = _domains(permute, parsed, used.shape)
+    axes = {axis: axis if axis in domains else None for axis in _AXES}
+    return Problem(domains, (Term(used, parsed, axes["rows"], axes["cols"], name),))
+
+
+def _own_scores(weight: Any, scores: Any, name: str) -> Scores:
+    own = as_scores(scores, name)
+    shape = None if weight is None else tuple(weight.shape)
+    if shape is not None and shape != own.shape:
+        raise ScoresError(f"scores have shape {own.shape}, but the weight has {shape}.")
+    return own
+
+
+def _padded(scores: Scores, pattern: Pattern) -> Scores:
+    if not isinstance(pattern, NM):
+        raise ProblemError(f"pad=True serves N:M patterns; {pattern} needs no padding of columns.")
+    return pad_columns(scores, pattern.m)
+
+
+def search(
+    weight: Any,
+    pattern: str | Pattern,
+    *,
+    scores: Any = None,
+    permute: Permute = None,
+    solver: str | Solver = "auto",
+    stop: StoppingCriterion | None = None,
+    seed: int = 0,
+    start: Start = None,
+    pad: bool = False,
+    name: str = "",
+) -> SearchResult:
+    """Return an order of a weight's columns under which its best mask retains more.
+
+    Parameters
+    ----------
+    weight
+        Array or tensor (out, in) or (out, in, *k) of any real dtype, bfloat16 and float16
+        included; scored by magnitude. It is not changed.
+    pattern
+        What the mask must look like, such as ``"2:4"``.
+    scores
+        Importances of the same shape, finite and >= 0, used instead of the magnitude; the
+        weight may then be None.
+    permute
+        The axes to reorder: "rows", "cols", both, or a mapping from axis to `Domain`. None
+        means those that matter to the pattern.
+    solver, stop, seed
+        As in `solve`.
+    start
+        Order of the columns to start from, or a mapping from axis to order.
+    pad
+        Append zero columns where the columns do not split into the pattern's groups; the
+        result's ``details["padding"]`` tells how many, and ``cols`` then names them too.
+    name
+        How error messages call the weight.
+
+    Returns
+    -------
+    SearchResult
+        ``weight[:, r.cols]`` is what to store, ``r.permuted_mask`` its mask, and ``r.mask`` the
+        same mask in the layout of the weight that came in.
+
+    Raises
+    ------
+    ScoresError
+        NaN, infinite, complex, empty, one-dimensional, or negative `scores`.
+    PatternError
+        The columns do not split into groups, or the pattern is malformed.
+    UnknownName
+        A misspelt pattern, solver or axis.
+
+    Examples
+    --------
+    >>> import permsearch as ps
+    >>> weight = ps.instances.gaussian(64, 32, seed=0)
+    >>> r = ps.search(weight, "2:4", stop=ps.MaxSteps(500))
+    >>> r.retained > r.share(r.baseline)
+    True
+    >>> r.mask.shape
+    (64, 32)
+    """
+    problem = single(weight, pattern, scores=scores, permute=permute, pad=pad, name=name)
+    result = solve(problem, solver, stop=stop, seed=seed, start=_as_solution(problem, start))
+    shape = scores.shape if weight is None else weight.shape
+    padding = problem.terms[0].scores.shape[1] - int(shape[1])
+    if padding:
+        return replace(result, details={**result.details, "padding": padding})
+    return result
+
+
+def _as_solution(problem: Problem, start: Start) -> Mapping[str, ArrayLike] | None:
+    if start is None or isinstance(start, Mapping):
+        return start
+    if len(problem.domains) != 1:
+        raise ProblemError(
+            f"the axes {sorted(problem.domains)} are reordered; give start= as a mapping from "
+            "axis to order."
+        )
+    return {next(iter(problem.domains)): start}

@@ -1,0 +1,50 @@
+"""The solvers' short names."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from permsearch.errors import unknown
+from permsearch.solvers.base import Solver
+
+# name: module and class; modules are imported when a name is used
+_SOLVERS = {
+    "none": ("none", "NoSearch"),
+    "random": ("random", "RandomOrders"),
+    "local": ("local", "Local"),
+    "deal": ("deal", "Deal"),
+    "swap": ("swap", "Swap"),
+    "window": ("window", "Window"),
+    "matching": ("matching", "Matching"),
+    "assignment": ("assignment", "Assignment"),
+    "anneal": ("anneal", "Anneal"),
+    "exhaustive": ("exhaustive", "Exhaustive"),
+    "auto": ("auto", "Auto"),
+}
+
+
+def solver_names() -> tuple[str, ...]:
+    """Return the short names that `solve`, `search` and the command line take."""
+    return tuple(_SOLVERS)
+
+
+def get_solver(solver: str | Solver) -> Solver:
+    """Return the solver of a short name with its default options; solvers pass through.
+
+    Raises
+    ------
+    UnknownName
+        With the nearest known names.
+
+    Examples
+    --------
+    >>> get_solver("none")
+    NoSearch()
+    """
+    if not isinstance(solver, str):
+        return solver
+    if solver not in _SOLVERS:
+        raise unknown("solver", solver, _SOLVERS)
+    module, name = _SOLVERS[solver]
+    made: Solver = getattr(import_module(f"permsearch.solvers.{module}"), name)()
+    return made

@@ -1,0 +1,258 @@
+"""The conformance kit: promises that any solver or pattern, ours or a user's, must keep.
+
+`check_solver` and `check_pattern` raise AssertionError with the broken promise. They use
+nothing but the public protocols.
+
+    import permsearch.testing as pt
+
+    for problem in pt.tiny_problems().values():
+        pt.check_solver(MySolver(), problem)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from permsearch import instances
+from permsearch.domains import Domain, Fixed, Free, Segments, Units, contains
+from permsearch.orders import Order, expand, identity
+from permsearch.patterns import NM, Pattern, Scores, Unstructured, parse_pattern
+from permsearch.problem import Problem, Solution, Term, random_solution
+from permsearch.result import SearchResult, Status
+from permsearch.solve import single
+from permsearch.solvers.base import Solver
+from permsearch.stop import MaxSteps
+
+_TOLERANCE = 1e-9
+
+
+def _promise(held: bool, text: str) -> None:
+    if not held:
+        raise AssertionError(text)
+
+
+def _segment_orders(length: int, width: int) -> Iterator[Order]:
+    for units in itertools.permutations(range(length // width)):
+        yield expand(np.array(units), width)
+
+
+def all_orders(domain: Domain) -> Iterator[Order]:
+    """Yield every legal order of a domain; for tiny domains only."""
+    parts = [list(_segment_orders(length, domain.width)) for length in domain.segments]
+    starts = np.concatenate([[0], np.cumsum(domain.segments)[:-1]])
+    for choice in itertools.product(*parts):
+        yield np.concatenate([start + part for start, part in zip(starts, choice, strict=True)])
+
+
+def _groupings(items: tuple[int, ...], m: int) -> Iterator[tuple[int, ...]]:
+    """Yield one order for every way to split items into groups of `m`."""
+    if not items:
+        yield ()
+        return
+    for others in itertools.combinations(items[1:], m - 1):
+        group = (items[0], *others)
+        left = tuple(item for item in items if item not in group)
+        yield from (group + rest for rest in _groupings(left, m))
+
+
+def _candidates(problem: Problem, variable: str) -> Iterator[Order]:
+    """Yield legal orders of a variable, one at least of every value that it can give."""
+    domain = problem.domains[variable]
+    patterns = {term.pattern for term in problem.terms_on(variable)}
+    (pattern,) = patterns if len(patterns) == 1 else (None,)
+    on_rows = any(term.rows == variable for term in problem.terms_on(variable))
+    if isinstance(pattern, NM) and not on_rows and isinstance(domain, Free):
+        for grouping in _groupings(tuple(range(domain.count)), pattern.m):
+            yield np.array(grouping)
+    else:
+        yield from all_orders(domain)
+
+
+def best_by_enumeration(problem: Problem) -> tuple[float, Solution]:
+    """Return the optimum of a tiny problem by trying every legal solution: the oracle.
+
+    Variables that no term ties together are enumerated one after the other.
+    """
+    best = dict(problem.identity())
+    for names in _tied(problem):
+        terms = [term for term in problem.terms if term.sensitive & set(names)]
+        value = sum(term.retained(best) for term in terms)
+        for orders in itertools.product(*(_candidates(problem, name) for name in names)):
+            tried = {**best, **dict(zip(names, orders, strict=True))}
+            score = sum(term.retained(tried) for term in terms)
+            if score > value:
+                value, best = score, tried
+    return problem.evaluate(best), best
+
+
+def _tied(problem: Problem) -> list[tuple[str, ...]]:
+    """Return the sensitive variables, those that share a term's value together."""
+    clusters: list[set[str]] = []
+    for term in problem.terms:
+        names = set(term.sensitive) & set(problem.sensitive)
+        joined = [cluster for cluster in clusters if cluster & names]
+        clusters = [cluster for cluster in clusters if not cluster & names]
+        clusters += [names.union(*joined)] if names else []
+    return [tuple(sorted(cluster)) for cluster in clusters]
+
+
+def _joined_terms() -> Problem:
+    """Two weights that read one hidden axis, and a third with an axis of its own."""
+    hidden, other = Free(8), Free(8)
+    terms = (
+        Term(np.abs(instances.gaussian(3, 8, seed=1)), NM(2, 4), cols="hidden", name="a"),
+        Term(np.abs(instances.laplace(5, 8, seed=2)), NM(2, 4), cols="hidden", name="b"),
+        Term(np.abs(instances.student_t(8, 8, seed=3)), NM(1, 4), "hidden", "other", name="c"),
+    )
+    return Problem({"hidden": hidden, "other": other}, terms)
+
+
+def _permuting(weight: Scores, pattern: str, domain: Domain) -> Problem:
+    return single(weight, pattern, permute={"cols": domain})
+
+
+def tiny_problems() -> dict[str, Problem]:
+    """Return problems small enough for `best_by_enumeration`, by name.
+
+    They cover one row, ties, zeros, one group, convolution taps, several terms on a variable,
+    every kind of domain, and patterns from 1:2 to 3:4.
+    """
+    gaussian, scaled = instances.gaussian, instances.lognormal_columns
+    conv = gaussian(4, 8 * 3, seed=8).reshape(4, 8, 3)
+    return {
+        "one-row": single(gaussian(1, 8, seed=1), "2:4"),
+        "gaussian-1:2": single(gaussian(6, 8, seed=2), "1:2"),
+        "gaussian-2:4": single(gaussian(6, 8, seed=3), "2:4"),
+        "gaussian-1:4": single(gaussian(6, 8, seed=4), "1:4"),
+        "gaussian-3:4": single(gaussian(6, 8, seed=5), "3:4"),
+        "thirds-1:3": single(gaussian(6, 6, seed=6), "1:3"),
+        "scaled-2:4": single(scaled(16, 8, seed=7), "2:4"),
+        "ties": single(np.ones((3, 8), np.float32), "2:4"),
+        "zeros": single(np.zeros((3, 8), np.float32), "2:4"),
+        "one-group": single(gaussian(3, 4, seed=9), "2:4"),
+        "keeps-all": single(gaussian(3, 8, seed=9), "4:4"),
+        "convolution": single(conv, "2:4"),
+        "planted": single(instances.planted(12, 8, "2:4", seed=3)[0], "2:4"),
+        "tiny-scale": single(gaussian(4, 8, seed=10) * np.float32(2.0**-90), "2:4"),
+        "segments": _permuting(gaussian(5, 8, seed=11), "1:2", Segments((4, 4))),
+        "ragged-segments": _permuting(gaussian(5, 8, seed=12), "2:4", Segments((3, 5))),
+        "units": _permuting(gaussian(5, 12, seed=13), "2:4", Units(6, 2)),
+        "whole-groups": _permuting(gaussian(5, 12, seed=13), "2:4", Units(3, 4)),
+        "fixed": _permuting(gaussian(5, 8, seed=14), "2:4", Fixed(8)),
+        "joined-terms": _joined_terms(),
+        "unstructured": single(gaussian(3, 4, seed=15), "unstructured@0.5"),
+    }
+
+
+def check_result(result: SearchResult, problem: Problem) -> None:
+    """Check that a result is legal and that its numbers agree with the problem."""
+    for name, domain in problem.domains.items():
+        _promise(contains(domain, result.solution[name]), f"the order of {name!r} is not legal")
+    value = problem.evaluate(result.solution)
+    close = _TOLERANCE * max(problem.total, 1e-300)
+    _promise(abs(result.score - value) <= close, "score is not the recomputed score")
+    _promise(result.score >= result.baseline, "score is below the start's")
+    _promise(result.score <= result.bound, "score exceeds the bound")
+    _promise(result.bound <= problem.total + close, "the bound exceeds the total")
+    _promise(result.steps >= 0 and result.runtime >= 0, "negative steps or seconds")
+    scores = [point.score for point in result.trace]
+    _promise(scores == sorted(scores), "the trace of best scores falls")
+    for term in problem.terms:
+        mask = term.permuted_mask(result.solution)
+        _promise(term.pattern.accepts(mask), f"the mask of {term.name!r} breaks its pattern")
+
+
+def check_solver(solver: Solver, problem: Problem, *, steps: int = 200, seed: int = 0) -> None:
+    """Check one solver on one problem against every promise of the `Solver` protocol.
+
+    The solver may refuse the problem through `supports`; then `solve` must refuse it too.
+
+    Raises
+    ------
+    AssertionError
+        Naming the broken promise.
+    """
+    label = f"{solver}"
+    if solver.supports(problem) is not None:
+        _check_refusal(solver, problem)
+        return
+    result = solver.solve(problem, stop=MaxSteps(steps), seed=seed)
+    check_result(result, problem)
+    _promise(result.steps <= steps, f"{label} did {result.steps} of at most {steps} steps")
+    again = solver.solve(problem, stop=MaxSteps(steps), seed=seed)
+    _promise(_same(result, again), f"{label}: same seed and steps, another order")
+    none = solver.solve(problem, stop=MaxSteps(0), seed=seed)
+    check_result(none, problem)
+    _promise(none.steps == 0, f"{label} did steps although none were allowed")
+    start = random_solution(problem, seed=seed + 1)
+    started = solver.solve(problem, stop=MaxSteps(steps), start=start, seed=seed)
+    check_result(started, problem)
+    _promise(
+        abs(started.baseline - problem.evaluate(start)) <= _TOLERANCE * max(problem.total, 1e-300),
+        f"{label}: the baseline is not the start's score",
+    )
+    _check_optimum(label, problem, result)
+
+
+def _check_refusal(solver: Solver, problem: Problem) -> None:
+    try:
+        solver.solve(problem, stop=MaxSteps(1))
+    except ValueError:
+        return
+    raise AssertionError(f"{solver} solves a problem that it says it does not support")
+
+
+def _check_optimum(label: str, problem: Problem, result: SearchResult) -> None:
+    optimum, _ = best_by_enumeration(problem)
+    close = _TOLERANCE * max(problem.total, 1e-300)
+    _promise(result.score <= optimum + close, f"{label} beats the enumerated optimum")
+    _promise(result.bound >= optimum - close, f"{label}: the bound is below the optimum")
+    if result.status is Status.OPTIMAL:
+        _promise(result.score >= optimum - close, f"{label} claims an optimum that it missed")
+
+
+def _same(one: SearchResult, two: SearchResult) -> bool:
+    names = one.solution.keys()
+    return all(np.array_equal(one.solution[name], two.solution[name]) for name in names)
+
+
+def check_pattern(pattern: Pattern, scores: Scores) -> None:
+    """Check a pattern on scores of a shape that it accepts.
+
+    Raises
+    ------
+    AssertionError
+        Naming the broken promise.
+    """
+    before = scores.copy()
+    mask = pattern.keep(scores)
+    _promise(np.array_equal(before, scores), "keep changed the scores")
+    _promise(mask.dtype == np.bool_ and mask.shape == scores.shape, "the mask has another shape")
+    _promise(pattern.accepts(mask), "the pattern does not accept its own best mask")
+    kept = float(scores[mask].sum(dtype=np.float64))
+    close = _TOLERANCE * max(float(scores.sum(dtype=np.float64)), 1e-300)
+    _promise(abs(kept - pattern.retained(scores)) <= close, "keep and retained disagree")
+    again = pattern.keep(np.where(mask, scores, 0).astype(scores.dtype))
+    masked = float(np.where(mask, scores, 0)[again].sum(dtype=np.float64))
+    _promise(abs(masked - kept) <= close, "masking a masked weight again loses something")
+    _promise(parse_pattern(str(pattern)) == pattern, "the text does not name the pattern")
+    for axis in ("rows", "cols"):
+        if axis not in pattern.axes:
+            _check_insensitive(pattern, scores, axis)
+
+
+def _check_insensitive(pattern: Pattern, scores: Scores, axis: str) -> None:
+    position = 0 if axis == "rows" else 1
+    backwards = identity(scores.shape[position])[::-1]
+    moved = pattern.retained(np.take(scores, backwards, axis=position))
+    close = _TOLERANCE * max(float(scores.sum(dtype=np.float64)), 1e-300)
+    _promise(abs(moved - pattern.retained(scores)) <= close, f"the order of the {axis} does matter")
+
+
+def tiny_patterns() -> dict[str, Pattern]:
+    """Return a pattern of every kind, by its text."""
+    kinds: tuple[Pattern, ...] = (NM(1, 2), NM(2, 4), NM(4, 8), NM(3, 4), Unstructured(0.3))
+    return {str(pattern): pattern for pattern in kinds}
