@@ -53,10 +53,14 @@ class Matching:
 
     def supports(self, problem: Problem) -> str | None:
         """Say why the problem cannot be solved, or None when it can."""
-        for term in problem.terms:
-            if isinstance(term.pattern, NM) and term.pattern.m % 2:
-                return f"groups of {term.pattern.m} have no halves to match; use solver 'swap'."
-        return column_obstacle(problem)
+        reason = column_obstacle(problem)
+        if reason is not None:
+            return reason
+        terms = (term for variable in problem.sensitive for term in problem.terms_on(variable))
+        for m in {term.pattern.m for term in terms if isinstance(term.pattern, NM)}:
+            if m % 2:
+                return f"groups of {m} have no halves to match; use solver 'swap'."
+        return None
 
     def solve(
         self,

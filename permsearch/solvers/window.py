@@ -55,7 +55,8 @@ class Window:
     Parameters
     ----------
     columns
-        Columns in a window. At least two groups are taken; 8 and 12 are customary for 2:4.
+        Columns in a window; 8 and 12 are customary for 2:4. At least two groups are taken, and
+        not so many that they have more than 7000 re-splits.
     escapes
         How often to go on from a local optimum by swapping two random columns.
     """
@@ -79,19 +80,21 @@ class Window:
         reason = column_obstacle(problem)
         if reason is not None:
             return reason
-        for term in problem.terms:
-            m = term.pattern.m if isinstance(term.pattern, NM) else 1
-            k = self._groups(m)
-            if m > 1 and _splits(m, k) > _MOST_SPLITS:
+        terms = (term for variable in problem.sensitive for term in problem.terms_on(variable))
+        for m in {term.pattern.m for term in terms if isinstance(term.pattern, NM)}:
+            if _splits(m, 2) > _MOST_SPLITS:
                 return (
-                    f"{k} groups of {m} columns have {_splits(m, k)} re-splits, more than "
-                    f"{_MOST_SPLITS}; use fewer columns, or solver 'swap' where M exceeds 8."
+                    f"two groups of {m} columns have {_splits(m, 2)} re-splits, more than "
+                    f"{_MOST_SPLITS}; use solver 'swap'."
                 )
         return None
 
     def _groups(self, m: int) -> int:
-        """Return the number of groups in a window."""
-        return max(2, self.columns // m)
+        """Return the number of groups in a window: what fits, less where re-splits are too many."""
+        k = max(2, self.columns // m)
+        while k > 2 and _splits(m, k) > _MOST_SPLITS:
+            k -= 1
+        return k
 
     def solve(
         self,
