@@ -22,10 +22,10 @@ def main() -> None:
     parser.add_argument("path", nargs="?", default=DATA, type=Path, help="the file to read")
     parser.add_argument("--pattern", default="2:4")
     parser.add_argument("--out", default=Path("out/compare"), type=Path, help="folder to write to")
-    parser.add_argument("--small", action="store_true", help="only a few steps for each method")
+    parser.add_argument("--small", action="store_true", help="only a moment for each method")
     args = parser.parse_args()
 
-    stop = ps.MaxSteps(3) if args.small else ps.MaxSeconds(2)
+    stop = ps.MaxSeconds(0.05 if args.small else 2)
     comparison = ps.compare(args.path, args.pattern, solvers=SOLVERS, stop=stop, seed=0)
 
     print(f"{'tensor':<45} {'solver':<8} {'retained':>8} {'bound':>8} {'cpu s':>7}")
