@@ -5,6 +5,11 @@ of absolute differences), adds Gaussian noise, and puts the columns back by an e
 always accepting. As the noise falls, the order settles. One dual per column of the matrix warms
 the assignment up.
 
+Prices depend on what is left in a group alone. Once a group has rested for m * m steps, the
+prices of all columns in a hole of it are computed together and kept until it changes: when few
+groups change, which is most of the time, a step is little more than a look-up and an assignment.
+The prices are exact integers, so keeping them changes no order.
+
 Values count half levels: with hole y and column a, ``2 max(y, a) = y + a + |y - a|``.
 """
 
@@ -15,25 +20,80 @@ from numba import njit
 
 from permsearch.kernels.holes import fill_hole
 from permsearch.kernels.jv import assign
-from permsearch.kernels.rng import below, next_bits
+from permsearch.kernels.rng import below
 from permsearch.kernels.sad import sad_serial
 
 _DUAL_RATE = np.float32(0.2)
+_BATCH = 12  # holes priced together; a multiple of the tile's rows
 
 
 @njit(cache=True, nogil=True)
-def _open_holes(levels, order, shape, rng, place, rest, y, a, scratch):  # type: ignore[no-untyped-def]
-    """Take a random column out of every group; fill the holes' and the columns' byte rows."""
+def _rest_of(order, g, m, place, rest):  # type: ignore[no-untyped-def]
+    """List the columns of group g without the one at ``place``."""
+    k = 0
+    for p in range(g * m, g * m + m):
+        if p != place:
+            rest[k] = order[p]
+            k += 1
+
+
+@njit(cache=True, nogil=True)
+def _price_all(levels, y, holes, count, wide, prices, known):  # type: ignore[no-untyped-def]
+    """Price every column in the first ``count`` of the listed holes, and keep that."""
+    sad_serial(y[:count], levels, wide[:count])
+    for k in range(count):
+        prices[holes[k], :] = wide[k]
+        known[holes[k]] = True
+
+
+@njit(cache=True, nogil=True)
+def _price_rested(levels, shape, order, place, step, memory, work):  # type: ignore[no-untyped-def]
+    """Price all columns in the unknown holes of groups that have rested long enough."""
     n, m = shape
+    prices, known, changed = memory
+    y, rest, scratch, wide, holes = work
+    count = 0
     for g in range(place.shape[0]):
-        place[g] = g * m + below(rng, m)
-        k = 0
-        for p in range(g * m, g * m + m):
-            if p != place[g]:
-                rest[k] = order[p]
-                k += 1
-        fill_hole(levels, rest, n, scratch[0], scratch[1], y[g])
-        a[g, :] = levels[order[place[g]]]
+        if known[place[g]] or step - changed[g] < m * m or prices.shape[0] == 0:
+            continue
+        _rest_of(order, g, m, place[g], rest)
+        fill_hole(levels, rest, n, scratch[0], scratch[1], y[count])
+        holes[count] = place[g]
+        count += 1
+        if count == _BATCH:
+            _price_all(levels, y, holes, count, wide, prices, known)
+            count = 0
+    if count:
+        _price_all(levels, y, holes, count, wide, prices, known)
+
+
+@njit(cache=True, nogil=True)
+def _price(levels, shape, order, place, taken, memory, work, a, fresh, sad):  # type: ignore[no-untyped-def]
+    """Fill ``sad[g, h]`` for the column taken from group h in the hole of group g."""
+    n, m = shape
+    prices, known, _ = memory
+    y, rest, scratch = work[0], work[1], work[2]
+    groups = place.shape[0]
+    count = 0
+    for g in range(groups):
+        if known[place[g]]:
+            row, out = prices[place[g]], sad[g]
+            for h in range(groups):
+                out[h] = row[taken[h]]
+            continue
+        _rest_of(order, g, m, place[g], rest)
+        fill_hole(levels, rest, n, scratch[0], scratch[1], y[count])
+        count += 1
+    if count == 0:
+        return
+    for g in range(groups):
+        a[g, :] = levels[taken[g]]
+    sad_serial(y[:count], a, fresh[:count])
+    count = 0
+    for g in range(groups):
+        if not known[place[g]]:
+            sad[g, :] = fresh[count]
+            count += 1
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -50,7 +110,19 @@ def _noisy_costs(sad, noise, weights, bank, rng, cost):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, values, rng):  # type: ignore[no-untyped-def]
+def _move(order, m, place, taken, to_col, known, changed, step):  # type: ignore[no-untyped-def]
+    """Put the columns back as assigned; what was known of the other holes of a group is void."""
+    for g in range(place.shape[0]):
+        if to_col[g] == g:
+            continue
+        order[place[g]] = taken[to_col[g]]
+        changed[g] = step
+        for p in range(g * m, g * m + m):
+            known[p] = known[p] and p == place[g]
+
+
+@njit(cache=True, nogil=True)
+def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, counts, rng, memory):  # type: ignore[no-untyped-def]
     """Do one step per entry of ``noises``.
 
     Parameters
@@ -69,35 +141,46 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, value
         Current and best order; updated.
     duals : float32 array (C,)
         One dual per column; updated.
-    values : int64 array (2,)
-        Value of the current order less the start's, and of the best, in half levels; updated.
+    counts : int64 array (3,)
+        Value of the current order less the start's and the same of the best, in half levels, and
+        the steps done; updated.
     rng : uint64 array (1,)
         State of the generator; updated.
+    memory : tuple
+        Prices int32 (C, C), or (0, 0) to keep none; which holes are known, bool (C,); the step in
+        which each group last changed, int64 (C / m,). Updated; never changes the orders.
     """
     columns, width = levels.shape
     m = shape[1]
     groups = columns // m
     place = np.empty(groups, np.int64)
-    rest = np.empty(m - 1, np.int64)
-    y = np.empty((groups, width), np.uint8)
     a = np.empty((groups, width), np.uint8)
-    scratch = (np.empty(((m + 1) // 2 + 1, width), np.uint8), np.empty(width, np.uint8))
+    work = (
+        np.empty((max(groups, _BATCH), width), np.uint8),
+        np.empty(m - 1, np.int64),
+        (np.empty(((m + 1) // 2 + 1, width), np.uint8), np.empty(width, np.uint8)),
+        np.empty((_BATCH, columns), np.int32),
+        np.empty(_BATCH, np.int64),
+    )
+    fresh = np.empty((groups, groups), np.int32)
     sad = np.empty((groups, groups), np.int32)
-    cost = np.empty((groups, groups), np.int32)
     taken = np.empty(groups, np.int64)
     v = np.empty(groups, np.int32)
     share = np.empty(groups, np.float32)
     to_col = np.empty(groups, np.int32)
     to_row = np.empty(groups, np.int32)
     for noise in noises:
-        _open_holes(levels, order, shape, rng, place, rest, y, a, scratch)
-        sad_serial(y, a, sad)
+        step = counts[2]
+        counts[2] += 1
         for g in range(groups):
+            place[g] = g * m + below(rng, m)
             taken[g] = order[place[g]]
             v[g] = np.int32(duals[taken[g]])
             share[g] = weights[taken[g]]
-        _noisy_costs(sad, noise, share, bank, rng, cost)
-        assign(cost, v, to_col, to_row)
+        _price_rested(levels, shape, order, place, step, memory, work)
+        _price(levels, shape, order, place, taken, memory, work, a, fresh, sad)
+        _noisy_costs(sad, noise, share, bank, rng, fresh)
+        assign(fresh, v, to_col, to_row)
         gain = np.int64(0)
         centre = np.float32(0)
         for g in range(groups):
@@ -108,9 +191,8 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, value
             old = duals[taken[g]]
             duals[taken[g]] = old + _DUAL_RATE * (np.float32(v[g]) - centre - old)
         if noise > 0 or gain > 0:
-            values[0] += gain
-            for g in range(groups):
-                order[place[g]] = taken[to_col[g]]
-            if values[0] > values[1]:
-                values[1] = values[0]
+            counts[0] += gain
+            _move(order, m, place, taken, to_col, memory[1], memory[2], step)
+            if counts[0] > counts[1]:
+                counts[1] = counts[0]
                 best[:] = order
