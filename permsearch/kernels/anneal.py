@@ -154,6 +154,7 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, count
     m = shape[1]
     groups = columns // m
     place = np.empty(groups, np.int64)
+    taken = np.empty(groups, np.uint32)  # unsigned 32-bit indices make the look-ups vector code
     a = np.empty((groups, width), np.uint8)
     work = (
         np.empty((max(groups, _BATCH), width), np.uint8),
@@ -164,7 +165,6 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, count
     )
     fresh = np.empty((groups, groups), np.int32)
     sad = np.empty((groups, groups), np.int32)
-    taken = np.empty(groups, np.int64)
     v = np.empty(groups, np.int32)
     share = np.empty(groups, np.float32)
     to_col = np.empty(groups, np.int32)

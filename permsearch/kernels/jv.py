@@ -53,10 +53,15 @@ def _where_equal(d, low):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _reduce_rows(cost, v, to_col, to_row, free):  # type: ignore[no-untyped-def]
-    """Give every row its cheapest column, first come first served; return how many stay free."""
+    """Give every row its cheapest column, first come first served; return how many stay free.
+
+    Inside a search most rows stay where they are: the diagonal is tried before the row is looked
+    through for the place of its minimum.
+    """
     left = 0
     for i in range(cost.shape[0]):
-        j = _where(cost[i], v, _smallest(cost[i], v))
+        low = _smallest(cost[i], v)
+        j = np.int32(i) if cost[i, i] - v[i] == low else _where(cost[i], v, low)
         if to_row[j] < 0:
             to_row[j] = i
             to_col[i] = j
