@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from permsearch.cli.group import Interrupted
+from permsearch.cli.interrupt import interrupts_wait
 from permsearch.cli.options import (
     SolverType,
     criterion,
@@ -74,16 +75,17 @@ class Job:
         weight = self.source.read(info.name)
         result = self.options.search(weight, info.name)
         row = result_row(info.name, info.shape, result, solver=str(self.options.solver))
-        if self.writer is not None:
-            record = {
-                **row,
-                "shape": info.shape,
-                "dtype": info.dtype,
-                "axis": 1,
-                "sha256": fingerprint(weight),
-            }
-            self.writer.add(record, result.mask, cols=result.cols)
-        self._keep(row)
+        record = {
+            **row,
+            "shape": info.shape,
+            "dtype": info.dtype,
+            "axis": 1,
+            "sha256": fingerprint(weight),
+        }
+        with interrupts_wait():
+            if self.writer is not None:
+                self.writer.add(record, result.mask, cols=result.cols)
+            self._keep(row)
 
     def _keep(self, row: Row) -> None:
         self.rows[row["tensor"]] = row

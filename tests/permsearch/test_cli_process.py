@@ -66,7 +66,9 @@ def test_killed_runs_end_with_the_same_bytes(tmp_path: Path) -> None:
     path = tmp_path / "w.npz"
     np.savez(path, **{f"t{n}": ps.instances.gaussian(32, 64, seed=n) for n in range(4)})
     command = ["search", path, "-p", "2:4", "--solver", "random", "--steps", "400", "--out"]
-    assert start(*command, tmp_path / "whole").wait() == 0
+    whole = start(*command, tmp_path / "whole")
+    whole.communicate()
+    assert whole.returncode == 0
     out = tmp_path / "killed"
     for count in (1, 2, 3):
         process = start(*command, out)
@@ -86,8 +88,8 @@ def test_a_reader_that_leaves_is_no_error(uneven: Path) -> None:
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
-    stderr = process.stderr.read()
-    assert process.wait() == 141
+    _, stderr = process.communicate()
+    assert process.returncode == 141
     assert stderr == ""
 
 

@@ -40,7 +40,7 @@ PROMISED = [
 def comparison() -> ps.Comparison:
     """Return three solvers on two matrices and a convolution."""
     tensors = {
-        "a": ps.instances.gaussian(12, 16, seed=1),
+        "a": ps.instances.gaussian(12, 64, seed=1),
         "b": 10 * ps.instances.gaussian(12, 32, seed=2),
         "conv": ps.instances.gaussian(4, 72, seed=3).reshape(4, 8, 3, 3),
         "bias": np.ones(4),
@@ -59,11 +59,11 @@ def test_rows_hold_what_is_promised(comparison: ps.Comparison) -> None:
         assert (row["pattern"], row["seed"]) == ("2:4", 5)
         assert row["seconds"] >= 0
     shapes = {row["tensor"]: (row["rows"], row["cols"]) for row in comparison.rows}
-    assert shapes == {"a": (12, 16), "b": (12, 32), "conv": (36, 8)}
+    assert shapes == {"a": (12, 64), "b": (12, 32), "conv": (36, 8)}
 
 
 def test_a_solver_that_cannot_take_a_tensor_is_listed(comparison: ps.Comparison) -> None:
-    """Exhaustive search takes 8 columns and not 16; that is told, and the others are compared."""
+    """Exhaustive search takes 8 columns and not 32; that is told, and the others are compared."""
     searched = [(row["tensor"], row["solver"]) for row in comparison.rows]
     assert searched.count(("conv", "exhaustive")) == 1
     reasons = {skip.name: skip.reason for skip in comparison.skipped}
