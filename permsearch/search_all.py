@@ -96,6 +96,11 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
         """The tensors left out, each with its reason."""
         return self.selection.skipped
 
+    @property
+    def surprising(self) -> tuple[Skipped, ...]:
+        """The skipped tensors that have rows and columns: likely meant to be searched."""
+        return self.selection.surprising()
+
     def __len__(self) -> int:
         return len(self.selection.chosen)
 

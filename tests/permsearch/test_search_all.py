@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +147,38 @@ def test_real_weights(sample_file: Path) -> None:
     for name, result in results.items():
         assert result.score > result.baseline
         assert result.mask.shape == open_tensors(sample_file).info(name).shape
+
+
+def case_model(folder: Path, name: str) -> Any:
+    """Return the model of a case from the folder of reported bugs."""
+    pytest.importorskip("torch")
+    spec = importlib.util.spec_from_file_location("reported_cases", folder / "cases" / "models.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        return getattr(module, name)().model
+
+
+def test_reported_first_convolution(shared_folder: Path) -> None:
+    """O18: groups run along input channels at each tap; three channels are skipped by name."""
+    model = case_model(shared_folder, "three_channel_first_convolution")
+    run = ps.search_all(model.state_dict(), "2:4", solver="random", stop=STOP)
+    assert "0.weight" in {skip.name for skip in run.surprising}
+    ((name, result),) = run
+    assert name == "2.weight"
+    groups = result.permuted_mask.reshape(8, 4, 4, 3, 3)
+    assert (groups.sum(axis=2) == 2).all()
+    assert result.mask.sum() * 2 == result.mask.size
+
+
+def test_reported_model_without_eligible_layers(shared_folder: Path) -> None:
+    """O24: one convolution is eligible for 2:4, none for 1:16, and both are told in full."""
+    weights = case_model(shared_folder, "every_layer_skipped_without_a_word").state_dict()
+    run = ps.search_all(weights, "2:4", solver="none")
+    assert [name for name, _ in run] == ["4.weight"]
+    assert {skip.name for skip in run.surprising} == {"0.weight", "2.weight", "7.weight"}
+    with pytest.raises(NothingEligible, match=r"1:16: 0\.weight"):
+        ps.search_all(weights, "1:16", solver="none")
