@@ -13,7 +13,7 @@ from permsearch.orders import Order
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Solution, Term
 from permsearch.result import SearchResult, Status
-from permsearch.solvers.base import Run
+from permsearch.solvers.run import Run
 from permsearch.stop import MaxSteps, StoppingCriterion
 
 
