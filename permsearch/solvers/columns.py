@@ -12,7 +12,7 @@ Two ways, so that every run can be repeated by its number of steps and every sta
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -87,11 +87,15 @@ def solve_columns(
     stop: StoppingCriterion,
     start: Mapping[str, ArrayLike] | None,
     seed: int,
+    variables: Collection[str] | None = None,
 ) -> SearchResult:
-    """Run a column solver on every independent stack of a problem and return the result."""
+    """Run a column solver on every independent stack of a problem and return the result.
+
+    `variables` restricts the search to some of the problem's variables.
+    """
     run = Run.begin(problem, start, stop)
     solution = dict(run.start)
-    found = list(pieces(problem))
+    found = list(pieces(problem, variables))
     if run.advance(0, 0.0):
         statuses = [Status.STOPPED] * len(found)
     elif solver.scheduled:
@@ -172,7 +176,7 @@ def _share(found: list[Piece], index: int) -> float:
         (len(piece.stack.columns) // piece.stack.m) ** 2 * piece.stack.columns.shape[1]
         for piece in found[index:]
     ]
-    return work[0] / sum(work)
+    return float(work[0] / sum(work))
 
 
 def _place(search: _Search, solution: dict[str, NDArray[np.intp]]) -> None:
