@@ -94,6 +94,20 @@ def as_scores(array: Any, name: str = "") -> Scores:
     return np.ascontiguousarray(scores)
 
 
+def checked_scores(array: Any, name: str = "") -> Scores:
+    """Return scores as they are where float32 or float64 ones fit, a converted copy otherwise.
+
+    Raises
+    ------
+    ScoresError
+        Naming the tensor, the first offending value and its index.
+    """
+    if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64):
+        return as_scores(array, name)
+    _check(array, name, non_negative=True)
+    return array
+
+
 def magnitude(weight: Any, name: str = "") -> Scores:
     """Return the absolute values of a weight as scores.
 

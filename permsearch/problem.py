@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from permsearch.arrays import checked_scores
 from permsearch.domains import Domain, contains, is_fixed, sample, size_of
 from permsearch.errors import OrderError, PatternError, ProblemError, unknown
 from permsearch.orders import Order, as_order, identity
@@ -44,6 +45,7 @@ class Term:
     name: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", checked_scores(self.scores, self.name))
         try:
             self.pattern.check(self.scores.shape)
         except PatternError as error:
@@ -119,6 +121,9 @@ class Problem:
             raise ProblemError("a problem needs at least one term.")
         for position, term in enumerate(self.terms):
             self._check_term(term, term.name or f"term {position}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Problem, (dict(self.domains), self.terms)
 
     def _check_term(self, term: Term, name: str) -> None:
         for axis, variable in enumerate((term.rows, term.cols)):
