@@ -119,7 +119,7 @@ def single(
 
 def _own_scores(weight: Any, scores: Any, name: str) -> Scores:
     own = as_scores(scores, name)
-    shape = None if weight is None else tuple(weight.shape)
+    shape = None if weight is None else tuple(np.shape(weight))
     if shape is not None and shape != own.shape:
         raise ScoresError(f"scores have shape {own.shape}, but the weight has {shape}.")
     return own
@@ -196,7 +196,7 @@ def search(
     """
     problem = single(weight, pattern, scores=scores, permute=permute, pad=pad, name=name)
     result = solve(problem, solver, stop=stop, seed=seed, start=_as_solution(problem, start))
-    shape = scores.shape if weight is None else weight.shape
+    shape = np.shape(scores if weight is None else weight)
     padding = problem.terms[0].scores.shape[1] - int(shape[1])
     if padding:
         return replace(result, details={**result.details, "padding": padding})
@@ -206,6 +206,8 @@ def search(
 def _as_solution(problem: Problem, start: Start) -> Mapping[str, ArrayLike] | None:
     if start is None or isinstance(start, Mapping):
         return start
+    if not problem.domains:
+        raise ProblemError("no axis is reordered, so there is no order to start from.")
     if len(problem.domains) != 1:
         raise ProblemError(
             f"the axes {sorted(problem.domains)} are reordered; give start= as a mapping from "
