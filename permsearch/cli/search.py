@@ -47,6 +47,7 @@ class Job:
     options: SearchOptions
     writer: BundleWriter | None
     table: Table
+    cold: bool
     rows: dict[str, Row] = field(default_factory=dict)
 
     def take_over(self) -> int:
@@ -73,6 +74,9 @@ class Job:
 
     def _search(self, info: TensorInfo) -> None:
         weight = self.source.read(info.name)
+        if self.cold:
+            self.options.warm_up(weight)
+            self.cold = False
         result = self.options.search(weight, info.name)
         row = result_row(info.name, info.shape, result, solver=str(self.options.solver))
         record = {
@@ -181,7 +185,7 @@ def search_command(
             stack.enter_context(writer)
         names = [info.name for info in selection.chosen]
         table = Table(SEARCHED, name_width(names), quiet=json_file == "-")
-        job = Job(source, selection, options, writer, table)
+        job = Job(source, selection, options, writer, table, options.timed)
         with _shown(job, json_file):
             before = job.take_over()
             if before:

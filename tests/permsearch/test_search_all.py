@@ -16,6 +16,7 @@ import permsearch as ps
 from permsearch.errors import ScoresError, UnknownName, UnsupportedProblem
 from permsearch.io import NothingEligible, open_tensors
 from permsearch.io.source import TensorInfo
+from permsearch.search_all import SearchOptions
 
 STOP = ps.MaxSteps(20)
 
@@ -84,6 +85,25 @@ def test_a_file_and_a_dict_give_the_same(tmp_path: Path) -> None:
     assert from_file.keys() == from_dict.keys()
     for name, result in from_file.items():
         np.testing.assert_array_equal(result.cols, from_dict[name].cols)
+
+
+def test_compiling_takes_no_tensors_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where time ends searches, one small search of few steps comes first; else none does."""
+    real = SearchOptions.search
+    stops: list[Any] = []
+
+    def search(self: SearchOptions, weight: Any, name: str) -> Any:
+        stops.append(self.stop)
+        return real(self, weight, name)
+
+    monkeypatch.setattr(SearchOptions, "search", search)
+    seconds = ps.MaxSeconds(0.01)
+    list(ps.search_all(weights(2), "2:4", solver="random", stop=seconds))
+    assert len(stops) == 4
+    assert isinstance(stops[0], ps.MaxSteps)
+    assert stops[1:] == [seconds] * 3
+    list(ps.search_all(weights(2), "2:4", solver="random", stop=STOP))
+    assert stops[4:] == [STOP] * 3
 
 
 def test_skipped_tensors_are_known_and_logged(caplog: pytest.LogCaptureFixture) -> None:
