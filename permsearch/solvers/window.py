@@ -249,8 +249,5 @@ class _Tables:
         """Return the gain and the row of the best re-split of each window."""
         from permsearch.kernels.splits import best_splits
 
-        gain = np.empty(len(sets))
-        best = np.empty(len(sets), np.int32)
         tables = (self.plan, self.splits[1])
-        best_splits(stack.columns, order, sets, stack.n, stack.m, tables, gain, best)
-        return gain, best
+        return best_splits(stack.columns, order, sets, stack.n, stack.m, tables)

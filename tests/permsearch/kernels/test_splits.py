@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from permsearch.kernels import splits
 from permsearch.kernels.splits import apply_splits, best_splits, split_table
 from permsearch.kernels.subsets import subset_plan, subset_values
 from permsearch.kernels.value import group_values
@@ -90,8 +91,7 @@ def test_best_split_is_the_best(seed: int, rows: int, levels: int) -> None:
     columns = (rng.integers(0, levels, (8, rows)) / levels).astype(np.float32)
     order = rng.permutation(8)
     tables = (subset_plan(8), split_table(4, 2)[1])
-    gain, best = np.empty(1), np.empty(1, np.int64)
-    best_splits(columns, order, np.array([[0, 1]]), 2, 4, tables, gain, best)
+    gain, _ = best_splits(columns, order, np.array([[0, 1]]), 2, 4, tables)
     present = value(columns, order[:4], 2) + value(columns, order[4:], 2)
     options = [
         value(columns, np.array(s), 2) + value(columns, np.setdiff1d(np.arange(8), s), 2)
@@ -108,8 +108,7 @@ def test_splits_are_applied_to_fresh_groups_only() -> None:
     order = np.arange(12)
     sets = np.array(list(combinations(range(3), 2)))
     tables = split_table(4, 2)
-    gain, best = np.empty(3), np.empty(3, np.int64)
-    best_splits(columns, order, sets, 2, 4, (subset_plan(8), tables[1]), gain, best)
+    gain, best = best_splits(columns, order, sets, 2, 4, (subset_plan(8), tables[1]))
     current = group_values(columns, order, 2, 4)
     before = current.sum()
     ranking = np.argsort(-gain)
@@ -137,8 +136,21 @@ def test_a_gain_that_float64_refutes_is_dropped() -> None:
 def test_the_present_split_wins_ties() -> None:
     """Equal columns gain nothing, and the present split stays."""
     columns = np.ones((8, 3), np.float32)
-    gain, best = np.empty(1), np.empty(1, np.int64)
     for order in list(permutations(range(8)))[:3]:
         tables = (subset_plan(8), split_table(4, 2)[1])
-        best_splits(columns, np.array(order), np.array([[0, 1]]), 2, 4, tables, gain, best)
+        gain, best = best_splits(columns, np.array(order), np.array([[0, 1]]), 2, 4, tables)
         assert (gain[0], best[0]) == (0.0, 0)
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows split over two threads give the gains and rows of one."""
+    rng = np.random.default_rng(4)
+    columns = rng.random((32, 20), dtype=np.float32)
+    sets = np.array(list(combinations(range(8), 2)))
+    arguments = (columns, rng.permutation(32), sets, 2, 4, (subset_plan(8), split_table(4, 2)[1]))
+    gain, best = best_splits(*arguments)
+    monkeypatch.setattr(splits, "_WORTH_SPLITTING", 0)
+    monkeypatch.setattr(splits, "get_num_threads", lambda: 2)
+    twice = best_splits(*arguments)
+    np.testing.assert_array_equal(twice[0], gain)
+    np.testing.assert_array_equal(twice[1], best)
