@@ -21,7 +21,7 @@ from permsearch.errors import unknown
 from permsearch.layout import taps_as_rows
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
-from permsearch.stack import Stack, obstacle, pieces
+from permsearch.stack import Piece, obstacle, pieces
 from permsearch.stop import StoppingCriterion
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
@@ -30,6 +30,7 @@ FloatArray: TypeAlias = NDArray[np.floating[Any]]
 ROUNDING = 2.0**-40
 # Relative error of narrowing a float64 score to the float32 of a stack, with room to spare.
 _NARROWING = 2.0**-23
+_TINY = float(np.finfo(np.float32).smallest_normal)
 _BLOCK = 1 << 22  # entries partitioned at a time
 _METHODS = ("auto", "pair", "row")
 
@@ -86,7 +87,7 @@ def unconstrained(problem: Problem) -> float:
 
     For N:M every row keeps its largest N/M, wherever they stand: the 100 % of `efficacy`.
     """
-    return _up(sum(_ceiling(term) for term in problem.terms))
+    return sum(_ceiling(term) for term in problem.terms)
 
 
 def bound(
@@ -195,15 +196,24 @@ def _stackable(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name in problem.sensitive if obstacle(problem, name) is None)
 
 
-def _stack_bound(stack: Stack, slack: float, stop: StoppingCriterion | None) -> Bound:
-    row = _up(stack.scale * row_bound(stack.columns.T, stack.n, stack.m))
+def _piece_bound(problem: Problem, piece: Piece, stop: StoppingCriterion | None) -> Bound:
+    """Return the smaller of the per-row and the pairwise limit of one stack."""
+    stack, terms = piece.stack, list(problem.terms_on(piece.variable))
+    last = piece.first + len(stack.columns)
+    row = _up(
+        sum(
+            row_bound(taps_as_rows(term.scores[:, piece.first : last]), stack.n, stack.m)
+            for term in terms
+        )
+    )
     pair = pair_limit(stack.columns, stack.n, stack.m, stop=stop)
-    limit = Bound(row, "row")
-    if pair is not None and _up(stack.scale * pair) < row:
-        limit = Bound(_up(stack.scale * pair), "pair")
-    # A stack is float32; what narrowing took from a float64 score is given back.
-    tiny = stack.scale * stack.columns.size * float(np.finfo(np.float32).smallest_normal)
-    return Bound(limit.value * (1 + slack) + (tiny if slack else 0.0), limit.kind)
+    if pair is None:
+        return Bound(row, "row")
+    if any(term.scores.dtype != np.float32 for term in terms):
+        # a stack is float32; what narrowing took from a float64 score is given back
+        pair = pair * (1 + _NARROWING) + stack.columns.size * _TINY
+    pair = _up(stack.scale * pair)
+    return Bound(pair, "pair") if pair < row else Bound(row, "row")
 
 
 def _piece_bounds(
@@ -214,9 +224,7 @@ def _piece_bounds(
     for piece in pieces(problem):
         if piece.variable not in covered:
             continue
-        terms = problem.terms_on(piece.variable)
-        wide = any(term.scores.dtype == np.float64 for term in terms)
-        yield _stack_bound(piece.stack, _NARROWING if wide else 0.0, stop)
+        yield _piece_bound(problem, piece, stop)
         covered[piece.variable].append((piece.first, len(piece.stack.columns)))
     for name in names:
         yield from _rest(problem, name, covered[name])
