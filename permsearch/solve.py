@@ -13,11 +13,11 @@ from permsearch.arrays import as_scores, magnitude, pad_columns
 from permsearch.domains import Domain, Free
 from permsearch.errors import ProblemError, ScoresError, unknown
 from permsearch.patterns import NM, Axis, Pattern, Scores, parse_pattern
-from permsearch.problem import Problem, Term
+from permsearch.problem import Problem, Term, checked_seed
 from permsearch.result import SearchResult
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
-from permsearch.stop import StoppingCriterion
+from permsearch.stop import StoppingCriterion, check_criterion
 
 Permute: TypeAlias = str | Iterable[str] | Mapping[str, Domain] | None
 Start: TypeAlias = ArrayLike | Mapping[str, ArrayLike] | None
@@ -67,13 +67,9 @@ def solve(
     >>> result.score > result.baseline
     True
     """
-    return get_solver(solver).solve(problem, stop=stop, start=start, seed=_checked_seed(seed))
-
-
-def _checked_seed(seed: int) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be an integer >= 0, got {seed!r}.")
-    return int(seed)
+    if stop is not None:
+        check_criterion(stop)
+    return get_solver(solver).solve(problem, stop=stop, start=start, seed=checked_seed(seed))
 
 
 def _domains(permute: Permute, pattern: Pattern, shape: tuple[int, ...]) -> dict[str, Domain]:
@@ -111,7 +107,6 @@ def single(
     used = magnitude(weight, name) if scores is None else _own_scores(weight, scores, name)
     if pad:
         used = _padded(used, parsed)
-    parsed.check(used.shape)
     domains = _domains(permute, parsed, used.shape)
     axes = {axis: axis if axis in domains else None for axis in _AXES}
     return Problem(domains, (Term(used, parsed, axes["rows"], axes["cols"], name),))

@@ -72,12 +72,19 @@ def _check_seconds(value: float) -> None:
         raise ValueError(f"seconds must be a finite number >= 0, got {value!r}.")
 
 
+def check_criterion(stop: object) -> None:
+    """Raise ValueError unless `stop` is a stopping criterion."""
+    if isinstance(stop, type) or not isinstance(stop, StoppingCriterion):
+        raise ValueError(
+            f"a stopping criterion such as MaxSteps(1000) or MaxSeconds(5) is needed, got {stop!r}."
+        )
+
+
 def _check_criteria(kind: str, criteria: tuple[StoppingCriterion, ...]) -> None:
     if not criteria:
         raise ValueError(f"{kind} needs at least one criterion.")
     for criterion in criteria:
-        if not isinstance(criterion, StoppingCriterion):
-            raise ValueError(f"{criterion!r} is no stopping criterion; use one such as MaxSteps.")
+        check_criterion(criterion)
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,3 +194,23 @@ def test_problems_travel_between_processes() -> None:
     for twin in (copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
         assert twin.evaluate({}) == problem.evaluate({})
         assert dict(twin.domains) == dict(problem.domains)
+
+
+def test_units_must_fill_their_segments() -> None:
+    """A domain of one's own whose units do not fill the segments is refused."""
+
+    class Odd:
+        """Units of two in a segment of five."""
+
+        segments = (5, 3)
+        width = 2
+
+    with pytest.raises(ProblemError, match="units of 2 do not fill"):
+        one(Odd())
+
+
+def test_a_domain_must_be_one() -> None:
+    """A number, or the class itself, in the place of a domain is named with its variable."""
+    for wrong in (8, Free):
+        with pytest.raises(ProblemError, match="variable 'c' has the domain"):
+            one(wrong)  # type: ignore[arg-type]

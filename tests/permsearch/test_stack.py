@@ -74,7 +74,7 @@ def test_powers_of_two_leave_the_columns_alone(exponent: int) -> None:
     assert moved.stack.scale == np.ldexp(plain.stack.scale, exponent)
 
 
-@pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-45, 1e300, 1e306], ids=str)
+@pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-45, 1e300], ids=str)
 def test_extreme_magnitudes_survive(value: float) -> None:
     """Numbers at either end of float64 are searched like any others, without overflow."""
     weight = np.full((2, 8), 0.0)
