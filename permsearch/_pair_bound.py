@@ -117,8 +117,10 @@ def _weights(scaled: _Scaled, majorant: Majorant, degree: int) -> tuple[Floats, 
                 continue
             squares = _interpolate(table, cell, way) * np.sqrt(unit)[:, None]
             flat = squares.reshape(count, -1).astype(np.float32)
-            product = flat @ flat.T
-            weights += product if sign > 0 else -product
+            if sign > 0:
+                weights += flat @ flat.T
+            else:
+                weights -= flat @ flat.T
             # |error of w_ij| <= terms * unit * |f_i| |f_j| <= half of that times |f_i|^2 + |f_j|^2
             norm = float(np.einsum("ij,ij->", flat, flat, dtype=np.float64))
             error += 1.01 * (flat.shape[1] + 4) * _UNIT * norm

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from permsearch.patterns import NM, Unstructured
 from permsearch.problem import Problem, Term, random_solution
 from permsearch.stop import MaxSteps
 
-Rows = NDArray[np.floating]
+Rows = NDArray[np.floating[Any]]
 
 SHAPES = [(8, 2, 4), (8, 1, 4), (8, 3, 4), (6, 2, 3), (9, 1, 3), (8, 1, 2), (10, 2, 5), (12, 2, 6)]
 
@@ -285,7 +286,8 @@ def test_majorant_holds_between_the_knots(
         return np.stack([np.interp(groups, knots, column) for column in table.T], axis=-1)
 
     def pairs(values: Rows) -> Rows:
-        return (values.sum(axis=1) ** 2 - (values**2).sum(axis=1)).sum(axis=1) / 2
+        halved: Rows = (values.sum(axis=1) ** 2 - (values**2).sum(axis=1)).sum(axis=1) / 2
+        return halved
 
     above = (m - 1) * at(majorant.singles[:, None]).sum(axis=(1, 2))
     above += pairs(at(majorant.plus)) if majorant.plus.size else 0
