@@ -130,3 +130,11 @@ def test_negative_kicks_are_refused() -> None:
 def test_conformance(name: str) -> None:
     """The solver keeps every promise of the protocol on every tiny problem."""
     pt.check_solver(Swap(), pt.tiny_problems()[name])
+
+
+def test_blocks_claim_what_the_order_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searched in blocks, every report's value is that of its order, so that the best is kept."""
+    monkeypatch.setattr(_swap_descent, "_MOST_COLUMNS", 16)
+    columns = np.random.default_rng(3).random((44, 15), dtype=np.float32)
+    for step in _swap_descent.descend(columns, np.arange(44), 2, 4):
+        assert step.value == pytest.approx(retained(columns, step.order, 2, 4))
