@@ -8,8 +8,9 @@ Every limit is rounded up, so that a score summed in another order in float64 ca
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ from permsearch.layout import taps_as_rows
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
 from permsearch.stack import Piece, obstacle, pieces
-from permsearch.stop import StoppingCriterion
+from permsearch.stop import Horizon, Progress, StoppingCriterion
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 
@@ -104,8 +105,9 @@ def bound(
         ``row``, or ``pair`` (also ``auto``): the smaller of the per-row and the pairwise limit,
         the latter where it applies (2 <= M <= 8, at most 4096 columns).
     stop
-        Asked after every round of the pairwise limit; default: a few rounds, seconds at most for
-        a 1024 x 1024 matrix.
+        Asked before each independent piece and after every round (a step) of its pairwise limit;
+        the clock runs over all pieces, and pieces it does not reach keep their per-row limit.
+        Default: a few rounds, seconds at most for a 1024 x 1024 matrix.
 
     Examples
     --------
@@ -123,7 +125,7 @@ def bound(
         _term_bound(problem, term) for term in problem.terms if not term.sensitive & set(stacked)
     ]
     if stacked:
-        parts += _piece_bounds(problem, stacked, stop)
+        parts += _piece_bounds(problem, stacked, None if stop is None else _Shared(stop))
     return _sum(parts)
 
 
@@ -196,6 +198,22 @@ def _stackable(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name in problem.sensitive if obstacle(problem, name) is None)
 
 
+class _Shared:
+    """A criterion whose clock started once for all pieces."""
+
+    def __init__(self, stop: StoppingCriterion) -> None:
+        self._stop = stop
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    @property
+    def horizon(self) -> Horizon:
+        return self._stop.horizon
+
+    def __call__(self, progress: Progress, /) -> bool:
+        elapsed, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return self._stop(replace(progress, elapsed=elapsed, cpu=cpu))
+
+
 def _piece_bound(problem: Problem, piece: Piece, stop: StoppingCriterion | None) -> Bound:
     """Return the smaller of the per-row and the pairwise limit of one stack."""
     stack, terms = piece.stack, list(problem.terms_on(piece.variable))
@@ -206,7 +224,8 @@ def _piece_bound(problem: Problem, piece: Piece, stop: StoppingCriterion | None)
             for term in terms
         )
     )
-    pair = pair_limit(stack.columns, stack.n, stack.m, stop=stop)
+    late = stop is not None and stop(Progress(0, 0.0, 0.0, 0.0, 0))
+    pair = None if late else pair_limit(stack.columns, stack.n, stack.m, stop=stop)
     if pair is None:
         return Bound(row, "row")
     if any(term.scores.dtype != np.float32 for term in terms):

@@ -21,7 +21,7 @@ from permsearch.domains import Domain, Fixed, Free, Segments, Units
 from permsearch.errors import UnknownName
 from permsearch.patterns import NM, Unstructured
 from permsearch.problem import Problem, Term, random_solution
-from permsearch.stop import MaxSteps
+from permsearch.stop import MaxSeconds, MaxSteps
 
 Rows = NDArray[np.floating[Any]]
 
@@ -191,6 +191,13 @@ def test_one_round_is_a_valid_bound() -> None:
     problem = free(rows, 2, 4)
     one = bounds.bound(problem, stop=MaxSteps(1)).value
     assert problem.evaluate(problem.identity()) <= bounds.bound(problem).value <= one
+
+
+def test_no_time_leaves_the_row_bound() -> None:
+    """Pieces that the time does not reach keep their per-row limit."""
+    rows = np.abs(np.random.default_rng(3).standard_normal((64, 64)))
+    problem = free(rows, 2, 4)
+    assert bounds.bound(problem, stop=MaxSeconds(0)) == bounds.cheap(problem)
 
 
 def test_segments_are_bounded_one_by_one() -> None:
