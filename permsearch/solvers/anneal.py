@@ -39,8 +39,8 @@ class Anneal(ColumnSolver):
     Parameters
     ----------
     hot, cold
-        Noise at the start and the end of a round, in units of the spread between groups
-        (1.25 times the mean entry, times the root of R / 384 rows and of 4 / m).
+        Noise at the start and the end of a round, in units of 1.25 times the mean entry (the
+        standard deviation of Gaussian weights) times the root of R / 384 for R rows.
     tail
         Share of a round's steps that are done without noise at its end.
     method
