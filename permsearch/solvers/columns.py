@@ -149,7 +149,7 @@ def _one_by_one(
     run: Run,
 ) -> list[Status]:
     limit = run.stop.horizon.steps
-    share = None if limit is None else limit // len(found)
+    share = None if limit is None else limit // max(1, len(found))
     most = 0  # steps that a piece did
     granted: int | None = None  # steps a piece, once time has cut them
     statuses: list[Status] = []
