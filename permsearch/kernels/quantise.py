@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _TOP = 255
 _SAMPLE = 1 << 14
 _CANDIDATES = 16
+_FINEST = 1024  # the clip is at least this part of the maximum
 
 
 @njit(cache=True, nogil=True)
@@ -61,7 +62,7 @@ def _clip(columns: NDArray[np.float32], n: int, m: int) -> float:
         return 0.0
     tail = np.sort(sample, axis=None)[::-1]
     ranks = np.unique(np.geomspace(1, tail.size // 4 + 1, _CANDIDATES).astype(int)) - 1
-    clips = [float(q) for q in tail[ranks] if q > 0]
+    clips = [float(q) for q in tail[ranks] if q >= peak / _FINEST]
     return min(clips, key=lambda q: _harm(sample, q, n, rows))
 
 
