@@ -103,15 +103,15 @@ def _price(levels, shape, order, place, taken, memory, work, a, fresh, sad):  # 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def _noisy_costs(sad, noise, weights, bank, rng, cost):  # type: ignore[no-untyped-def]
-    """``cost = noise * weight of the column * a normal - sad``."""
+    """``cost = noise * weight of the column * a normal - sad``, less what a row has in common."""
     groups = sad.shape[0]
     span = bank.shape[0] - groups
     for i in range(groups):
         offset = below(rng, span)
         normals = bank[offset : offset + groups]
-        row, out = sad[i], cost[i]
+        row, out, own = sad[i], cost[i], sad[i, i]
         for j in range(groups):
-            out[j] = np.int32(noise * weights[j] * normals[j]) - row[j]
+            out[j] = np.int32(noise * weights[j] * normals[j]) + (own - row[j])
 
 
 @njit(cache=True, nogil=True)

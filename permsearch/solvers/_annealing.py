@@ -47,6 +47,7 @@ class Chain(Protocol):
 
     stack: Stack
     best: I64
+    steadiness: float
 
     @property
     def work(self) -> float:
@@ -71,7 +72,7 @@ class AssignmentChain:
         self._state = seeded(int(rng.integers(2**63)))
         self._bank = rng.standard_normal(_BANK, dtype=np.float32)
         self._duals = np.zeros(count, np.float32)
-        self._weights = column_weights(stack.columns)
+        self._weights, self.steadiness = column_weights(stack.columns)
         self._counts = np.zeros(3, np.int64)
         self._memory = anneal_memory(self.levels, m, prices=count**2 <= _MOST_PRICES)
 
@@ -104,6 +105,8 @@ class AssignmentChain:
 
 class SwapChain:
     """Annealing by swaps: as many proposals in a step as there are columns."""
+
+    steadiness = 1.0
 
     def __init__(self, stack: Stack, order: I64, rng: np.random.Generator) -> None:
         self.stack, self.order, self.best = stack, order, order.copy()
@@ -142,12 +145,18 @@ def noise_unit(stack: Stack) -> float:
     return 2 * 1.25 * mean * float(np.sqrt(rows / 384))
 
 
-def column_weights(columns: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return each column's share of the noise: the root of its norm, about 1."""
+def column_weights(columns: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
+    """Return each column's share of the noise, and how alike the columns are (1: all the same).
+
+    The share is the root of the column's norm, about 1. Columns of unlike norms freeze at unlike
+    noise, so the noise has to fall further.
+    """
     norms = np.sqrt(np.einsum("cr,cr->c", columns, columns))
-    mean = norms.mean()
-    weights: NDArray[np.float32] = np.sqrt(norms / (mean if mean > 0 else 1)).astype(np.float32)
-    return weights
+    mean = float(norms.mean())
+    if mean == 0:
+        return np.ones(len(columns), np.float32), 1.0
+    relative = norms / mean
+    return np.sqrt(relative).astype(np.float32), float(1 / (1 + 2 * relative.var()))
 
 
 @dataclass(slots=True)
@@ -181,7 +190,7 @@ def _value(stack: Stack, order: I64) -> float:
 def run_rounds(
     chain: Chain,
     budget: Budget,
-    noises: Callable[[int], NDArray[np.float64]],
+    schedule: Callable[[int, float], NDArray[np.float64]],
     default: int,
 ) -> Iterator[Step]:
     """Yield after every sweep of ever longer rounds; the last one fills the budget.
@@ -190,6 +199,10 @@ def run_rounds(
     all; then each next one while it leaves at least seven times its own length; then the rest.
     """
     plan = _Plan(chain, budget, default)
+
+    def noises(steps: int) -> NDArray[np.float64]:
+        return schedule(steps, chain.steadiness)
+
     leader = _Leader.of(chain)
     if not budget.timed and plan.left(0.0) <= plan.first:
         yield from _last_round(chain, leader, noises, plan.left(0.0), plan)
