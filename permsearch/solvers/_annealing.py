@@ -32,10 +32,10 @@ _FIRST = 64  # steps of the first round, fewer where a step is long
 _FIRST_WORK = 1e10
 _GROWTH = 4
 _FINAL = 8  # a round is begun while it leaves at least seven times its own length
-# Rounds get faster with their length: the start costs, and a cold order is quick to search. Of
-# short rounds only the colder half is timed.
+# Rounds get faster with their length: the start costs, and a cold order is quick to search, the
+# more so the more alike the columns. Of short rounds only the colder half is timed.
 _LONG = 512
-_SPEED_UP_SHORT = 1.2
+_SPEED_UP_SHORT = 1.35
 _SPEED_UP = 1.1
 _PROOF = 48  # all swaps are priced exactly where a run prices so many times as many entries
 _FLOAT_RATE = 1.2e10  # entries a second in float32, with what goes along
@@ -217,7 +217,8 @@ def run_rounds(
                 counted, begun = done, budget.used()
             yield step
         rate = (size - counted) / max(budget.used() - begun, 1e-9)
-        left = plan.left(rate * (_SPEED_UP_SHORT if size < _LONG else _SPEED_UP))
+        speed_up = _SPEED_UP_SHORT if size < _LONG else _SPEED_UP
+        left = plan.left(rate * speed_up**chain.steadiness)
         size *= _GROWTH
         if left < _FINAL * size:
             break
