@@ -169,11 +169,9 @@ class Problem:
     @property
     def sensitive(self) -> tuple[str, ...]:
         """Variables worth searching: not fixed, and some term's value depends on them."""
-        return tuple(
-            name
-            for name, domain in self.domains.items()
-            if not is_fixed(domain) and any(name in term.sensitive for term in self.terms)
-        )
+        wanted = frozenset[str]().union(*(term.sensitive for term in self.terms))
+        free = (name for name, domain in self.domains.items() if not is_fixed(domain))
+        return tuple(name for name in free if name in wanted)
 
     def terms_on(self, variable: str) -> Iterator[Term]:
         """Yield the terms whose value depends on the order of a variable."""

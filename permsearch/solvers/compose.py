@@ -128,7 +128,8 @@ class Multistart:
 
     The first start is the given one, the others are random. A step budget is split evenly. A
     time budget is turned into steps by the first start, which gets its share of the time; the
-    others are granted as many steps (four times as many where the first ended by itself), and
+    others are granted as many steps (four times as many where the first ended by itself before
+    its share was used), and
     `steps` of the result counts what was granted, so that a run with that many steps repeats
     it. The result does not depend on the number of threads.
 
@@ -194,7 +195,8 @@ class Multistart:
     def _granted(self, first: SearchResult, stop: StoppingCriterion | None) -> int:
         """Return the steps that each further start may do."""
         limit = None if stop is None else stop.horizon.steps
-        own = first.steps * (1 if first.status is Status.STOPPED else 4)
+        used_up = first.status is Status.STOPPED or getattr(self.solver, "scheduled", False)
+        own = first.steps * (1 if used_up else 4)
         return own if limit is None else min(limit // self.starts, own)
 
 

@@ -130,11 +130,13 @@ class Run:
             solution, score = self.start, self.baseline
         limit = bounds.cheap(self.problem)
         ceiling = bounds.unconstrained(self.problem)
-        if not self.problem.sensitive or limit.proves(score):
+        if status is Status.OPTIMAL or not self.problem.sensitive:
             status = Status.OPTIMAL
-        proven = score * (1 + self._narrowed)
-        if status is Status.OPTIMAL and proven < limit.value:
-            limit = bounds.Bound(proven, "exact")
+            proven = score * (1 + self._narrowed)
+            if proven < limit.value:
+                limit = bounds.Bound(proven, "exact")
+        elif limit.proves(score):
+            status = Status.OPTIMAL
         return SearchResult(
             problem=self.problem,
             solution=solution,
