@@ -32,6 +32,7 @@ class Chain(Protocol):
     stack: Stack
     best: I64
     steadiness: float
+    assigns: bool
 
     @property
     def work(self) -> float:
@@ -51,6 +52,8 @@ class Chain(Protocol):
 
 class AssignmentChain:
     """Annealed assignment of one column of every group at a time."""
+
+    assigns = True
 
     def __init__(self, stack: Stack, order: I64, rng: np.random.Generator) -> None:
         count, m = len(order), stack.m
@@ -74,7 +77,8 @@ class AssignmentChain:
     @property
     def effort(self) -> float:
         """The work, and the assignment in as many entries as could be priced meanwhile."""
-        return self.work + _ASSIGNMENT * float(self._groups) ** 2.5
+        assignment: float = _ASSIGNMENT * self._groups**2.5
+        return self.work + assignment
 
     @property
     def mark(self) -> int:
@@ -102,6 +106,7 @@ class SwapChain:
     """Annealing by swaps: as many proposals in a step as there are columns."""
 
     steadiness = 1.0
+    assigns = False
 
     def __init__(self, stack: Stack, order: I64, rng: np.random.Generator) -> None:
         self.stack, self.order, self.best = stack, order, order.copy()

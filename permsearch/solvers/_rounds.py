@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from permsearch.kernels.value import retained
 from permsearch.solvers._annealing import Chain
-from permsearch.solvers._exact_assignment import assign_exactly, finishing_steps
+from permsearch.solvers._exact_assignment import assign_exactly, finishing_work
 from permsearch.solvers._swap_descent import descend
 from permsearch.solvers.run import Budget, Step
 from permsearch.stack import Stack
@@ -32,6 +32,8 @@ _LONG = 512
 _SPEED_UP_SHORT = 1.35
 _SPEED_UP = 1.1
 _PROOF = 48  # all swaps are priced exactly where a run prices so many times as many entries
+_QUICK = 4e9  # entries: a descent so short ends an annealing by swaps
+_PER_SWAP = 64  # entries that could be priced while a swap's price is looked at
 _FLOAT_RATE = 1.2e10  # entries a second in float32, with what goes along
 _OVERHEAD = 0.002  # seconds
 
@@ -142,7 +144,8 @@ def _finish(leader: _Leader, plan: _Plan) -> bool:
             order = step.order
         leader.order = order
         return True
-    leader.offer(stack, assign_exactly(stack, order))
+    if plan.chain.assigns:
+        leader.offer(stack, assign_exactly(stack, order))
     return False
 
 
@@ -173,14 +176,17 @@ class _Plan:
 
     def affords_proof(self, steps: float) -> bool:
         """Return whether a descent over all swaps is a small part of a run of so many steps."""
+        if not self.chain.assigns:
+            count = len(self.chain.stack.columns)
+            return count**2 * (self._rows + _PER_SWAP) < _QUICK
         return steps * self.chain.work >= _PROOF * self._swaps
 
     def _reserve(self, steps: float) -> float:
         """Return the seconds to keep for the finish, about."""
         if self.affords_proof(self.budget.done + steps):
             return _OVERHEAD + self._swaps / _FLOAT_RATE
-        groups = len(self.chain.stack.columns) // self.chain.stack.m
-        entries = finishing_steps(self.chain.stack.m) * groups**2 * self._rows
+        m = self.chain.stack.m
+        entries = finishing_work(len(self.chain.stack.columns) // m, m, self._rows)
         return _OVERHEAD + entries / _FLOAT_RATE
 
     @property
