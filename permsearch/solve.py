@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permsearch.arrays import as_scores, magnitude, pad_columns
+from permsearch.arrays import as_scores, magnitude, pad_columns, shape_of
 from permsearch.domains import Domain, Free
 from permsearch.errors import ProblemError, ScoresError, unknown
 from permsearch.patterns import NM, Axis, Pattern, Scores, parse_pattern
@@ -120,7 +120,7 @@ def single(
 
 def _own_scores(weight: Any, scores: Any, name: str) -> Scores:
     own = as_scores(scores, name)
-    shape = None if weight is None else tuple(np.shape(weight))
+    shape = None if weight is None else shape_of(weight, name)
     if shape is not None and shape != own.shape:
         raise ScoresError(f"scores have shape {own.shape}, but the weight has {shape}.")
     return own
