@@ -69,7 +69,7 @@ def _assignments(rows: list[Row]) -> Iterator[str]:
     yield from _table(head, body)
 
 
-def _window(summary: Row) -> Iterator[str]:
+def _window(rows: list[Row]) -> Iterator[str]:
     head = ["budget of `auto`", "lowest ratio of the gains", "median"]
     names = {
         "1x": "the CPU seconds of `window`, 0.05 s at least",
@@ -77,7 +77,7 @@ def _window(summary: Row) -> Iterator[str]:
         "paced": "those of a window search at 3 million re-splits a second at 384 rows",
     }
     body = [
-        [text, f"{summary[f'lowest_{key}']:.3f}", f"{summary[f'median_{key}']:.3f}"]
+        [text, f"{rows[0][f'lowest_{key}']:.3f}", f"{rows[0][f'median_{key}']:.3f}"]
         for key, text in names.items()
     ]
     yield from _table(head, body)
@@ -87,7 +87,7 @@ PARTS = {
     "ladder": _ladder,
     "distances": _distances,
     "assignments": _assignments,
-    "window_summary": lambda rows: _window(rows[0]),
+    "window_summary": _window,
 }
 
 
