@@ -70,6 +70,11 @@ def solve(
     >>> result.score > result.baseline
     True
     """
+    if not isinstance(problem, Problem):
+        raise ProblemError(
+            f"solve takes a Problem, got a {type(problem).__name__}; for one weight use "
+            "search(weight, '2:4')."
+        )
     if stop is not None:
         check_criterion(stop)
     chosen, seed = get_solver(solver), checked_seed(seed)
@@ -165,8 +170,10 @@ def search(
     start
         Order of the columns to start from, or a mapping from axis to order.
     pad
-        Append zero columns where the columns do not split into the pattern's groups; the
-        result's ``details["padding"]`` tells how many, and ``cols`` then names them too.
+        Append zero columns where the columns do not split into the pattern's groups. The
+        result's ``details["padding"]`` tells how many, and ``cols`` names them too: what to store
+        is ``np.pad(weight, [(0, 0), (0, r.details["padding"])])[:, r.cols]``, for inputs with as
+        many zeros appended. ``r.mask`` has the weight's own shape.
     name
         How error messages call the weight.
 

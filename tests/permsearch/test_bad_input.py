@@ -234,7 +234,7 @@ def test_columns_that_are_no_multiple_of_m(columns: int, missing: int) -> None:
     result = search(weight, pad=True)
     assert result.details["padding"] == missing
     assert result.mask.shape == weight.shape
-    assert f"{missing} zero columns" in str(result)
+    assert f"{missing} zero column" in str(result)
 
 
 def test_one_column_with_groups_of_one() -> None:
