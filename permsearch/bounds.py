@@ -161,6 +161,8 @@ def _largest(scores: FloatArray, share: float) -> float:
     drop = int(np.floor((1 - share) * scores.size))
     if drop == 0:
         return float(scores.sum(dtype=np.float64))
+    if drop == scores.size:
+        return 0.0
     return float(np.partition(scores, drop, axis=None)[drop:].sum(dtype=np.float64))
 
 

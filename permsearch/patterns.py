@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkabl
 import numpy as np
 from numpy.typing import NDArray
 
+from permsearch.checks import is_number, is_whole
 from permsearch.errors import PatternError, unknown
 from permsearch.layout import taps_as_rows, weight_from_rows
 
@@ -89,12 +90,13 @@ class NM:
     m: int
 
     form: ClassVar[str] = "N:M"
-    text: ClassVar[re.Pattern[str]] = re.compile(r"(\d+):(\d+)")
+    text: ClassVar[re.Pattern[str]] = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 
     def __post_init__(self) -> None:
-        for count in (self.n, self.m):
-            if isinstance(count, bool) or not isinstance(count, int | np.integer):
-                raise PatternError(f"N and M must be integers, got {self.n!r} and {self.m!r}.")
+        if not (is_whole(self.n) and is_whole(self.m)):
+            raise PatternError(f"N and M must be integers, got {self.n!r} and {self.m!r}.")
+        object.__setattr__(self, "n", int(self.n))  # numpy's narrow integers would wrap
+        object.__setattr__(self, "m", int(self.m))
         if not 1 <= self.m <= MAX_M:
             raise PatternError(f"M must lie in 1..{MAX_M}, got {self.n}:{self.m}.")
         if not 1 <= self.n <= self.m:
@@ -168,11 +170,16 @@ class Unstructured:
     kept: float
 
     form: ClassVar[str] = "unstructured@SHARE"
-    text: ClassVar[re.Pattern[str]] = re.compile(r"unstructured@(\d+(?:\.\d*)?|\.\d+)")
+    text: ClassVar[re.Pattern[str]] = re.compile(
+        r"unstructured@((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
+    )
 
     def __post_init__(self) -> None:
+        if not is_number(self.kept):
+            raise PatternError(f"the share kept must be a number, got {self.kept!r}.")
         if not 0 < self.kept <= 1:
             raise PatternError(f"the share kept must lie in (0, 1], got {self.kept}.")
+        object.__setattr__(self, "kept", float(self.kept))
 
     @classmethod
     def from_match(cls, match: re.Match[str]) -> Unstructured:

@@ -176,7 +176,9 @@ def test_what_is_no_pattern_is_refused(thing: object) -> None:
         parse_pattern(thing)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("n", "m"), [(2.0, 4), (2, 4.0), (True, 4), ("2", "4")], ids=repr)
+@pytest.mark.parametrize(
+    ("n", "m"), [(2.0, 4), (2, 4.0), (True, 4), (np.bool_(True), 4), ("2", "4")], ids=repr
+)
 def test_counts_must_be_integers(n: object, m: object) -> None:
     """N and M are counts: anything else is refused when the pattern is made."""
     with pytest.raises(PatternError, match="integers"):
@@ -192,3 +194,48 @@ def test_shapes_that_do_not_fit_are_refused(shape: tuple[int, ...], words: str) 
     """The error names the shape and, where padding helps, how much."""
     with pytest.raises(PatternError, match=words):
         NM(2, 4).check(shape)
+
+
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    """A pattern made of narrow numpy numbers is the pattern of plain ones: nothing wraps."""
+    pattern = NM(np.int8(2), np.int8(4))  # type: ignore[arg-type]
+    assert (type(pattern.n), type(pattern.m)) == (int, int)
+    assert pattern == NM(2, 4)
+    scores = np.abs(ps.instances.gaussian(2, 512, seed=0))
+    assert ps.search(scores, pattern, solver="none").score == NM(2, 4).retained(scores)
+    assert type(Unstructured(np.float32(0.5)).kept) is float  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kept", ["0.5", None, True, 0.5j, float("nan")], ids=repr)
+def test_shares_must_be_numbers(kept: object) -> None:
+    """A share is a number: anything else is refused by name when the pattern is made."""
+    with pytest.raises(PatternError, match=r"share kept must (be a number|lie in)"):
+        Unstructured(kept)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kept", [1e-17, 1e-3, 1 / 3, 1 - 1e-17])
+def test_value_mask_and_bound_agree_on_how_many_stay(kept: float) -> None:
+    """However small the share, the mask keeps what the value says and the bound is no less."""
+    scores = np.abs(ps.instances.gaussian(3, 7, seed=0))
+    pattern = Unstructured(kept)
+    problem = ps.single(scores, pattern)
+    value = pattern.retained(scores)
+    assert value == pytest.approx(float(scores[pattern.keep(scores)].sum(dtype=float)))
+    for limit in (ps.bound(problem).value, ps.bounds.unconstrained(problem)):
+        assert limit >= value * (1 - 1e-12)
+    assert parse_pattern(str(pattern)) == pattern
+
+
+def test_shares_in_scientific_notation() -> None:
+    """A small share may be written with an exponent."""
+    for text in ("unstructured@1e-3", "unstructured@1.E-03", "unstructured@.01e-1"):
+        assert parse_pattern(text) == Unstructured(1e-3)
+
+
+@pytest.mark.parametrize(
+    "text", ["\u0662:\u0664", "\uff12:\uff14", "unstructured@0.\u0665", f"2:{'4' * 5000}"]
+)
+def test_only_plain_short_digits_make_numbers(text: str) -> None:
+    """Digits of other scripts, and thousands of digits, are no numbers of a pattern."""
+    with pytest.raises(UnknownName, match="N:M"):
+        parse_pattern(text)
