@@ -23,7 +23,7 @@ DATA = Path(__file__).parent / "data" / "minilm_layer0.safetensors"
 READERS = ("query", "key", "value")
 
 
-def share_one_order(stop: ps.StoppingCriterion, *, small: bool) -> None:
+def share_one_order(stop: ps.StoppingCriterion, out: Path | None, *, small: bool) -> None:
     """Search one order of the inputs that query, key and value share."""
     stored = load_file(DATA)
     weights = {
@@ -43,9 +43,14 @@ def share_one_order(stop: ps.StoppingCriterion, *, small: bool) -> None:
     r = ps.solve(problem, "auto", stop=stop, seed=0)
     print(f"query, key and value on one axis of {inputs} inputs")
     print(f"kept of sum |w| as they are {r.share(r.baseline):.4f}, in one order {r.retained:.4f}")
-    for term in problem.terms:
-        mask = term.mask(r.solution)  # in the layout of the weight that came in
-        print(f"  {term.name:<6} keeps {mask.mean():.0%} of the entries")
+    masks = {term.name: term.mask(r.solution) for term in problem.terms}  # as the weights came in
+    for name, mask in masks.items():
+        kept = weights[name][mask]
+        print(f"  {name:<6} {np.abs(kept).sum() / np.abs(weights[name]).sum():.4f}")
+    if out:
+        out.mkdir(parents=True, exist_ok=True)
+        np.savez(out / "shared_axis.npz", order=r.solution["inputs"], **masks)
+        print(f"stored in {out / 'shared_axis.npz'}")
 
 
 def reorder_a_network(stop: ps.StoppingCriterion, *, small: bool) -> None:
@@ -81,9 +86,10 @@ def main() -> None:
     """Run both parts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--small", action="store_true", help="small weights, a few steps")
+    parser.add_argument("--out", type=Path, help="also store the shared order and the masks here")
     args = parser.parse_args()
     stop = ps.MaxSteps(20) if args.small else ps.MaxSeconds(3)
-    share_one_order(stop, small=args.small)
+    share_one_order(stop, args.out, small=args.small)
     reorder_a_network(stop, small=args.small)
 
 
