@@ -49,8 +49,10 @@ def share_one_order(stop: ps.StoppingCriterion, out: Path | None, *, small: bool
         print(f"  {name:<6} {np.abs(kept).sum() / np.abs(weights[name]).sum():.4f}")
     if out:
         out.mkdir(parents=True, exist_ok=True)
-        np.savez(out / "shared_axis.npz", order=r.solution["inputs"], **masks)
-        print(f"stored in {out / 'shared_axis.npz'}")
+        np.save(out / "order_of_inputs.npy", r.solution["inputs"])
+        for name, mask in masks.items():
+            np.save(out / f"{name}_mask.npy", mask)
+        print(f"stored in {out}")
 
 
 def reorder_a_network(stop: ps.StoppingCriterion, *, small: bool) -> None:
@@ -86,7 +88,7 @@ def main() -> None:
     """Run both parts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--small", action="store_true", help="small weights, a few steps")
-    parser.add_argument("--out", type=Path, help="also store the shared order and the masks here")
+    parser.add_argument("--out", type=Path, help="also store the shared order and masks there")
     args = parser.parse_args()
     stop = ps.MaxSteps(20) if args.small else ps.MaxSeconds(3)
     share_one_order(stop, args.out, small=args.small)
