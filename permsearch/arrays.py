@@ -129,19 +129,29 @@ def as_scores(array: Any, name: str = "") -> Scores:
     return np.ascontiguousarray(scores)
 
 
-def checked_scores(array: Any, name: str = "") -> Scores:
-    """Return scores as they are where float32 or float64 ones fit, a converted copy otherwise.
+def frozen_scores(array: Any, name: str = "") -> Scores:
+    """Return scores that nobody writes to: a private copy, read-only.
+
+    Scores that are read-only and no view of anything are such already and are taken as they are.
 
     Raises
     ------
     ScoresError
         Naming the tensor, the first offending value and its index.
     """
-    plain = type(array) is np.ndarray  # neither masked nor a matrix
-    if not plain or array.dtype not in (np.float32, np.float64):
-        return as_scores(array, name)
-    _check(array, name, non_negative=True)
-    return array
+    if not _is_frozen(array):
+        scores = as_scores(array, name)
+        scores.setflags(write=False)
+        return scores
+    frozen: Scores = array
+    _check(frozen, name, non_negative=True)
+    return frozen
+
+
+def _is_frozen(array: Any) -> bool:
+    if type(array) is not np.ndarray or array.dtype not in (np.float32, np.float64):
+        return False
+    return array.flags.owndata and not array.flags.writeable
 
 
 def magnitude(weight: Any, name: str = "") -> Scores:

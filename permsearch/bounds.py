@@ -23,7 +23,7 @@ from permsearch.layout import taps_as_rows
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
 from permsearch.stack import Piece, obstacle, pieces
-from permsearch.stop import Horizon, Progress, StoppingCriterion
+from permsearch.stop import Horizon, Progress, StoppingCriterion, check_criterion
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 
@@ -123,6 +123,8 @@ def bound(
             f"bound takes a Problem, got a {type(problem).__name__}; for one weight use "
             "bound(single(weight, '2:4')), or the bound of a search's result."
         )
+    if stop is not None:
+        check_criterion(stop)
     if method not in _METHODS:
         raise unknown("bound method", method, _METHODS)
     stacked = _stackable(problem) if method != "row" else ()

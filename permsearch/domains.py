@@ -7,12 +7,14 @@ its *segments* (lengths of the runs of positions that items never leave) and its
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from permsearch.checks import whole
 from permsearch.errors import OrderError
 from permsearch.orders import Order, as_order, expand, identity
 
@@ -30,10 +32,9 @@ class Domain(Protocol):
         """Number of consecutive items that move together; it divides every segment."""
 
 
-def _check_sizes(what: str, *sizes: int) -> None:
-    for size in sizes:
-        if size < 1:
-            raise OrderError(f"{what} must be at least 1, got {size}.")
+def _set_size(domain: object, field: str, what: str) -> None:
+    """Check a field of a domain that is being made, and keep it as a plain integer."""
+    object.__setattr__(domain, field, whole(what, getattr(domain, field), 1, OrderError))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Free:
     count: int
 
     def __post_init__(self) -> None:
-        _check_sizes("the size of a free axis", self.count)
+        _set_size(self, "count", "the size of a free axis")
 
     @property
     def segments(self) -> tuple[int, ...]:
@@ -83,8 +84,10 @@ class Segments:
     lengths: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lengths", tuple(int(length) for length in self.lengths))
-        _check_sizes("the length of a segment", *self.lengths)
+        if not isinstance(self.lengths, Iterable):
+            raise OrderError(f"a segmented axis takes a list of lengths, got {self.lengths!r}.")
+        lengths = (whole("the length of a segment", n, 1, OrderError) for n in self.lengths)
+        object.__setattr__(self, "lengths", tuple(lengths))
         if not self.lengths:
             raise OrderError("a segmented axis needs at least one segment.")
 
@@ -107,8 +110,8 @@ class Units:
     unit: int
 
     def __post_init__(self) -> None:
-        _check_sizes("the number of units", self.count)
-        _check_sizes("the width of a unit", self.unit)
+        _set_size(self, "count", "the number of units")
+        _set_size(self, "unit", "the width of a unit")
 
     @property
     def segments(self) -> tuple[int, ...]:
@@ -128,7 +131,7 @@ class Fixed:
     count: int
 
     def __post_init__(self) -> None:
-        _check_sizes("the size of a fixed axis", self.count)
+        _set_size(self, "count", "the size of a fixed axis")
 
     @property
     def segments(self) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from permsearch.checks import whole
 from permsearch.errors import OrderError
 
 Order: TypeAlias = NDArray[np.intp]
@@ -18,7 +19,7 @@ Order: TypeAlias = NDArray[np.intp]
 
 def identity(size: int) -> Order:
     """Return the order that moves nothing."""
-    return np.arange(size, dtype=np.intp)
+    return np.arange(whole("the size of an order", size, 0, OrderError), dtype=np.intp)
 
 
 def as_order(order: ArrayLike, size: int | None = None, name: str = "order") -> Order:
@@ -78,4 +79,5 @@ def compose(first: ArrayLike, second: ArrayLike) -> Order:
 def expand(order: ArrayLike, width: int) -> Order:
     """Return the order of items that moves whole units of `width` consecutive items."""
     units = as_order(order)
+    width = whole("the width of a unit", width, 1, OrderError)
     return (units[:, None] * width + np.arange(width)).ravel()

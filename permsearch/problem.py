@@ -5,7 +5,7 @@ A single matrix, a joint search of rows and columns, and a whole network are the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permsearch.arrays import checked_scores
+from permsearch.arrays import frozen_scores
 from permsearch.domains import Domain, contains, is_fixed, sample, size_of
 from permsearch.errors import OrderError, PatternError, ProblemError, unknown
 from permsearch.orders import Order, as_order, identity
@@ -29,7 +29,8 @@ class Term:
     Parameters
     ----------
     scores
-        Importances, shape (out, in, *k), finite and >= 0 (`permsearch.magnitude` makes them).
+        Importances, shape (out, in, *k), finite and >= 0 (`permsearch.magnitude` makes them);
+        the term keeps a read-only copy.
     pattern
         The sparsity pattern, a value or its text such as ``"2:4"``.
     rows, cols
@@ -52,7 +53,7 @@ class Term:
         cols: str | None = None,
         name: str = "",
     ) -> None:
-        checked = checked_scores(scores, name)
+        checked = frozen_scores(scores, name)
         parsed = parse_pattern(pattern)
         try:
             parsed.check(checked.shape)
@@ -115,6 +116,17 @@ def _check_domain(name: str, domain: object) -> None:
         )
 
 
+def _terms(given: object) -> tuple[Term, ...]:
+    """Return terms as a tuple, or tell what stands in their place."""
+    if isinstance(given, Term):
+        raise ProblemError("terms are a tuple, of one as well: Problem(domains, (term,)).")
+    terms = tuple(given) if isinstance(given, Iterable) else (given,)
+    for term in terms:
+        if not isinstance(term, Term):
+            raise ProblemError(f"terms are a tuple of Term values; it holds {term!r}.")
+    return terms
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """Variables and the terms that score them; the value is the sum of retained scores.
@@ -136,8 +148,10 @@ class Problem:
     terms: tuple[Term, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.domains, Mapping):
+            raise ProblemError(f"domains map names of variables to domains, got {self.domains!r}.")
         object.__setattr__(self, "domains", MappingProxyType(dict(self.domains)))
-        object.__setattr__(self, "terms", tuple(self.terms))
+        object.__setattr__(self, "terms", _terms(self.terms))
         if not self.terms:
             raise ProblemError("a problem needs at least one term.")
         for name, domain in self.domains.items():
@@ -190,6 +204,11 @@ class Problem:
             When an order is malformed or its domain does not allow it.
         """
         orders = dict(self.identity())
+        if solution is not None and not isinstance(solution, Mapping):
+            raise OrderError(
+                f"orders are a mapping from variable to order ({', '.join(self.domains)}), got a "
+                f"{type(solution).__name__}."
+            )
         for name, order in (solution or {}).items():
             if name not in self.domains:
                 raise unknown("variable", name, self.domains)

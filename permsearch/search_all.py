@@ -21,7 +21,7 @@ from permsearch.solve import search, single
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
 from permsearch.solvers.warm import warm_up
-from permsearch.stop import StoppingCriterion
+from permsearch.stop import StoppingCriterion, check_criterion
 
 _WARM_ROWS = 32
 
@@ -204,6 +204,8 @@ def search_all(
     opened = open_tensors(source)
     parsed = parse_pattern(pattern)
     get_solver(solver)  # a misspelt one is told before anything is read
+    if stop is not None:
+        check_criterion(stop)
     selection = select(opened, parsed, only, exclude=exclude, pad=pad)
     for skip in selection.surprising():
         _log.warning("skipped %s", skip)

@@ -118,6 +118,7 @@ def single(
     used = magnitude(weight, name) if scores is None else _own_scores(weight, scores, name)
     if pad:
         used = _padded(used, parsed)
+    used.setflags(write=False)  # so that the term need not copy it
     domains = _domains(permute, parsed, used.shape)
     axes = {axis: axis if axis in domains else None for axis in _AXES}
     return Problem(domains, (Term(used, parsed, axes["rows"], axes["cols"], name),))

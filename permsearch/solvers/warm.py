@@ -93,7 +93,7 @@ def _descend(problem: Problem) -> None:
     (term,) = problem.terms
     assert isinstance(term.pattern, NM)
     n, m = term.pattern.n, term.pattern.m
-    columns = np.ascontiguousarray(term.scores.T[: 2 * m])
+    columns = np.array(term.scores.T[: 2 * m], order="C")  # writable, as kernels know columns
     order = polish(columns, np.arange(2 * m), n, m)
     retained(columns, order, n, m)
     group_value(columns, order[:m], n)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from permsearch.arrays import as_scores, checked_scores, magnitude, pad_columns, to_numpy
+from permsearch.arrays import as_scores, frozen_scores, magnitude, pad_columns, to_numpy
 from permsearch.errors import ScoresError
 
 WEIGHT: NDArray[np.float32] = np.array(
@@ -135,10 +135,10 @@ def test_padding_appends_zero_columns(columns: int, added: int, taps: tuple[int,
 
 
 def _masked(mask: Any) -> Any:
-    return np.ma.masked_array(np.abs(WEIGHT), mask=mask)  # type: ignore[no-untyped-call]
+    return np.ma.masked_array(np.abs(WEIGHT), mask=mask)
 
 
-@pytest.mark.parametrize("make", [as_scores, checked_scores, magnitude])
+@pytest.mark.parametrize("make", [as_scores, frozen_scores, magnitude])
 def test_masked_entries_are_refused(make: Any) -> None:
     """A masked entry has no value: the error names the way out; an empty mask does not matter."""
     with pytest.raises(ScoresError, match=r"masked.*\.filled\(0\)"):
@@ -148,7 +148,7 @@ def test_masked_entries_are_refused(make: Any) -> None:
     assert np.array_equal(scores, np.abs(WEIGHT))
 
 
-@pytest.mark.parametrize("make", [as_scores, checked_scores, magnitude])
+@pytest.mark.parametrize("make", [as_scores, frozen_scores, magnitude])
 @pytest.mark.parametrize(
     "rows", [[[1.0, 2.0], [1.0]], [torch.ones(2), torch.ones(3)], [np.ones(2), np.ones((2, 2))]]
 )

@@ -436,8 +436,16 @@ def test_wrong_seeds(seed: Any) -> None:
 @pytest.mark.parametrize("stop", [100, 2.5, "5s", ps.MaxSteps], ids=repr)
 def test_what_is_no_criterion(stop: Any) -> None:
     """A bare number does not say whether it means steps or seconds."""
-    with pytest.raises(ValueError, match=r"MaxSteps.*MaxSeconds"):
-        search(WEIGHT, stop=stop)
+    problem = ps.single(WEIGHT, "2:4")
+    for call in (
+        lambda: search(WEIGHT, stop=stop),
+        lambda: ps.solve(problem, stop=stop),
+        lambda: ps.bound(problem, stop=stop),
+        lambda: ps.bound(problem, "row", stop=stop),
+        lambda: ps.search_all({"w": WEIGHT}, "2:4", stop=stop),
+    ):
+        with pytest.raises(ValueError, match=r"MaxSteps.*MaxSeconds"):
+            call()
 
 
 def test_nothing_is_computed_before_the_input_is_checked() -> None:

@@ -92,3 +92,33 @@ def test_empty_domains_are_refused(kind: type, arguments: tuple[object, ...], wo
     """A domain of nothing is an error that names the number."""
     with pytest.raises(OrderError, match=words):
         kind(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "words"),
+    [
+        (Free, (16.0,), r"free axis must be an integer, got 16\.0"),
+        (Free, ("a",), "free axis must be an integer, got 'a'"),
+        (Free, (None,), "free axis must be an integer, got None"),
+        (Free, (True,), "free axis must be an integer, got True"),
+        (Fixed, (2.0,), r"fixed axis must be an integer, got 2\.0"),
+        (Units, ("2", 2), "number of units must be an integer, got '2'"),
+        (Units, (2, 2.5), r"width of a unit must be an integer, got 2\.5"),
+        (Segments, ([2.7, 5.3],), r"length of a segment must be an integer, got 2\.7"),
+        (Segments, ("44",), "length of a segment must be an integer, got '4'"),
+        (Segments, (8,), "list of lengths, got 8"),
+        (Segments, (None,), "list of lengths, got None"),
+    ],
+)
+def test_sizes_are_integers(kind: type, arguments: tuple[object, ...], words: str) -> None:
+    """A size is neither rounded nor read out of a text: the error names what was given."""
+    with pytest.raises(OrderError, match=words):
+        kind(*arguments)
+
+
+def test_sizes_of_numpy_become_plain_ones() -> None:
+    """Narrow numpy integers give the domain of plain ones, so that no size wraps."""
+    assert Segments(np.array([100, 100], np.int8)).segments == (100, 100)  # type: ignore[arg-type]
+    units = Units(np.int8(100), np.int8(4))  # type: ignore[arg-type]
+    assert units.segments == (400,)
+    assert type(Free(np.int64(4)).count) is int  # type: ignore[arg-type]

@@ -118,3 +118,14 @@ def test_orders_of_different_sizes_do_not_compose() -> None:
     """Composition names the sizes that do not fit."""
     with pytest.raises(OrderError, match="second has 2 entries, but 3 items"):
         ps.compose([0, 2, 1], [1, 0])
+
+
+@pytest.mark.parametrize("size", [-1, 2.5, "3", None], ids=repr)
+def test_sizes_and_widths_are_counts(size: Any) -> None:
+    """An order of fewer than no items, or units of a fraction of one, are refused by value."""
+    with pytest.raises(OrderError, match="size of an order must be"):
+        ps.orders.identity(size)
+    with pytest.raises(OrderError, match="width of a unit must be"):
+        ps.orders.expand([0, 1], size)
+    with pytest.raises(OrderError, match="at least 1, got 0"):
+        ps.orders.expand([0, 1], 0)

@@ -214,3 +214,60 @@ def test_a_domain_must_be_one() -> None:
     for wrong in (8, Free):
         with pytest.raises(ProblemError, match="variable 'c' has the domain"):
             one(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("domains", "terms", "words"),
+    [
+        ({"cols": Free(8)}, Term(np.ones((2, 8)), "2:4"), r"Problem\(domains, \(term,\)\)"),
+        ({"cols": Free(8)}, None, "tuple of Term values; it holds None"),
+        ({"cols": Free(8)}, (np.ones(2),), "tuple of Term values; it holds array"),
+        (Free(8), (Term(np.ones((2, 8)), "2:4"),), r"names of variables.*got Free\(count=8\)"),
+    ],
+)
+def test_what_is_given_for_domains_and_terms(domains: Any, terms: Any, words: str) -> None:
+    """A term alone, nothing, an array or a domain alone: the error says what is meant."""
+    with pytest.raises(ProblemError, match=words):
+        Problem(domains, terms)
+
+
+def test_terms_may_come_from_a_generator() -> None:
+    """Any iterable of terms makes a problem."""
+    terms = (Term(np.ones((2, 8)), "2:4") for _ in range(2))
+    assert len(Problem({}, terms).terms) == 2  # type: ignore[arg-type]
+
+
+def test_solutions_are_mappings() -> None:
+    """A bare order does not say which variable it orders; the error names them."""
+    problem = Problem({"cols": Free(8)}, (Term(np.ones((2, 8)), "2:4", cols="cols"),))
+    with pytest.raises(OrderError, match=r"mapping.*\(cols\), got a ndarray"):
+        problem.evaluate(np.arange(8))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_are_private(dtype: type) -> None:
+    """Neither the caller's array nor a view of it reaches into a term, nor the term out of it."""
+    mine: NDArray[Any] = np.ones((2, 8), dtype)
+    view = mine[:]
+    view.setflags(write=False)
+    for scores in (mine, view):
+        term = Term(scores, "2:4", cols="cols")
+        mine[0, 0] = 5
+        assert term.scores[0, 0] == 1
+        assert not term.scores.flags.writeable
+        mine[0, 0] = 1
+
+
+def test_frozen_scores_are_not_copied() -> None:
+    """Scores that are read-only and nobody's view are taken as they are: no second copy."""
+    mine = np.ones((2, 8))
+    mine.setflags(write=False)
+    assert Term(mine, "2:4").scores is mine
+
+
+def test_kernels_see_columns_that_are_writable() -> None:
+    """Read-only scores do not make kernels compile a second time: columns are copies."""
+    for rows in (1, 3):
+        term = Term(np.ones((rows, 8), np.float32), "2:4", cols="cols")
+        (piece,) = ps.stack.pieces(Problem({"cols": Free(8)}, (term,)))
+        assert piece.stack.columns.flags.writeable
