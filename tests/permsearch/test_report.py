@@ -204,3 +204,21 @@ def test_a_missing_jinja2_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtra, match=r"permsearch\[report\]"):
         page_of(row("a", "auto", 0.01))
+
+
+def test_the_head_is_worded_for_people() -> None:
+    """Whether a run came to its end is said in words."""
+    rows = [row("a", "auto", 0.1)]
+    for complete, words in ((True, "to its end"), (False, "interrupted before its end")):
+        page = render(rows, about={"pattern": "2:4", "complete": complete})
+        assert words in page
+        assert str(complete) not in page
+
+
+def test_narrow_pages_name_every_number() -> None:
+    """Where tables become cards, every cell but the first brings the word of its heading."""
+    page = render([row("a", "auto", 0.1)], about={"pattern": "2:4"})
+    for body in re.findall(r"<tbody>(.*?)</tbody>", page, re.DOTALL):
+        first, *cells = re.findall(r"<td([^>]*)>", body)
+        assert "data-l" not in first
+        assert all("data-l=" in cell for cell in cells)
