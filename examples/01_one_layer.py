@@ -39,7 +39,7 @@ def main() -> None:
     print(f"kept of sum |w| with the columns as they are   {r.baseline / r.total:.4f}")
     print(f"kept with the order found                      {r.retained:.4f}")
     print(f"no order can keep more than                    {r.bound / r.total:.4f}")
-    print(f"share of what was lost to the pattern, won     {r.efficacy:.1%}")
+    print(f"efficacy: share of what was lost, won back     {r.efficacy:.1%}")
     print(f"{r.steps} steps in {r.runtime:.2f} s, ended: {r.status.value}")
 
     # For training: the mask has the layout of the weight that came in, true = kept.
