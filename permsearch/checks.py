@@ -32,6 +32,16 @@ def whole(what: str, value: Any, least: int, error: type[ValueError] = ValueErro
     return int(value)
 
 
+def keep_whole(
+    owner: object, field: str, what: str, least: int, error: type[ValueError] = ValueError
+) -> None:
+    """Check a count of a frozen dataclass that is being made, and keep it as a plain integer.
+
+    Numpy's narrow integers would wrap in whatever is computed from them.
+    """
+    object.__setattr__(owner, field, whole(what, getattr(owner, field), least, error))
+
+
 def check_number(what: str, value: Any) -> None:
     """Raise ValueError unless a value is a number (NaN is left to the check of its range)."""
     if not is_number(value):

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permsearch.checks import whole
+from permsearch.checks import keep_whole, whole
 from permsearch.errors import OrderError
 from permsearch.orders import Order, as_order, expand, identity
 
@@ -32,11 +32,6 @@ class Domain(Protocol):
         """Number of consecutive items that move together; it divides every segment."""
 
 
-def _set_size(domain: object, field: str, what: str) -> None:
-    """Check a field of a domain that is being made, and keep it as a plain integer."""
-    object.__setattr__(domain, field, whole(what, getattr(domain, field), 1, OrderError))
-
-
 @dataclass(frozen=True, slots=True)
 class Free:
     """Every order of `count` items."""
@@ -44,7 +39,7 @@ class Free:
     count: int
 
     def __post_init__(self) -> None:
-        _set_size(self, "count", "the size of a free axis")
+        keep_whole(self, "count", "the size of a free axis", 1, OrderError)
 
     @property
     def segments(self) -> tuple[int, ...]:
@@ -110,8 +105,8 @@ class Units:
     unit: int
 
     def __post_init__(self) -> None:
-        _set_size(self, "count", "the number of units")
-        _set_size(self, "unit", "the width of a unit")
+        keep_whole(self, "count", "the number of units", 1, OrderError)
+        keep_whole(self, "unit", "the width of a unit", 1, OrderError)
 
     @property
     def segments(self) -> tuple[int, ...]:
@@ -131,7 +126,7 @@ class Fixed:
     count: int
 
     def __post_init__(self) -> None:
-        _set_size(self, "count", "the size of a fixed axis")
+        keep_whole(self, "count", "the size of a fixed axis", 1, OrderError)
 
     @property
     def segments(self) -> tuple[int, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from permsearch.checks import check_number
 from permsearch.solvers.base import Budget, ColumnSolver, Step
 from permsearch.stop import MaxSteps, StoppingCriterion
 
@@ -63,11 +65,13 @@ class Anneal(ColumnSolver):
     scheduled: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.cold <= self.hot:
+        for name in ("hot", "cold", "tail"):
+            check_number(name, getattr(self, name))
+        if not 0 <= self.cold <= self.hot < math.inf:
             raise ValueError(f"need 0 <= cold <= hot, got cold={self.cold}, hot={self.hot}.")
         if not 0 <= self.tail < 1:
             raise ValueError(f"tail must lie in [0, 1), got {self.tail}.")
-        if self.method not in {"auto", "assignment", "swap"}:
+        if self.method not in ("auto", "assignment", "swap"):  # a list has no hash
             raise ValueError(
                 f"unknown method {self.method!r}; choose 'auto', 'assignment' or 'swap'."
             )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from permsearch.checks import keep_whole
 from permsearch.solvers.base import Budget, ColumnSolver, Step
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class Deal(ColumnSolver):
     sweeps: int | None = None
 
     def __post_init__(self) -> None:
-        if self.sweeps is not None and self.sweeps < 0:
-            raise ValueError(f"sweeps must be at least 0 or None, got {self.sweeps}.")
+        if self.sweeps is not None:
+            keep_whole(self, "sweeps", "sweeps", 0)
 
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget

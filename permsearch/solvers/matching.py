@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from permsearch.checks import keep_whole
 from permsearch.patterns import NM
 from permsearch.solvers.base import Budget, ColumnSolver, Step, column_obstacle
 
@@ -41,8 +42,7 @@ class Matching(ColumnSolver):
     rounds: int = 4
 
     def __post_init__(self) -> None:
-        if self.rounds < 0:
-            raise ValueError(f"rounds must be at least 0, got {self.rounds}.")
+        keep_whole(self, "rounds", "rounds", 0)
 
     def supports(self, problem: Problem) -> str | None:
         """Say why the problem cannot be solved, or None when it can."""

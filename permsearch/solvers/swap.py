@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from permsearch.checks import keep_whole
 from permsearch.solvers.base import Budget, ColumnSolver, Step
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ class Swap(ColumnSolver):
     kicks: int = 16
 
     def __post_init__(self) -> None:
-        if self.kicks < 0:
-            raise ValueError(f"kicks must be at least 0, got {self.kicks}.")
+        keep_whole(self, "kicks", "kicks", 0)
 
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from permsearch.checks import keep_whole
 from permsearch.patterns import NM
 from permsearch.solvers.base import ColumnSolver, Step, column_obstacle
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from permsearch.stack import Stack
 
 _MOST_SPLITS = 7000  # re-splits of one window: 6435 for two groups of 8, 5775 for three of 4
+_MOST_GROUPS = 6  # of a window, before splits are counted: six groups of 2 have 10,395 already
 _MOST_SETS = 350_000  # windows of more than two groups: all of 12 columns among 512 are 341,376
 _SWEEP = 100_000_000  # subset values times rows in one sweep, some ten milliseconds
 _TOLERANCE = 1e-6  # a gain must exceed this share of a group's value, or rounding may cycle
@@ -63,10 +65,8 @@ class Window(ColumnSolver):
     escapes: int = 0
 
     def __post_init__(self) -> None:
-        if self.columns < 2:
-            raise ValueError(f"columns must be at least 2, got {self.columns}.")
-        if self.escapes < 0:
-            raise ValueError(f"escapes must be at least 0, got {self.escapes}.")
+        keep_whole(self, "columns", "columns", 2)
+        keep_whole(self, "escapes", "escapes", 0)
 
     def supports(self, problem: Problem) -> str | None:
         """Say why the problem cannot be solved, or None when it can."""
@@ -84,7 +84,7 @@ class Window(ColumnSolver):
 
     def _groups(self, m: int) -> int:
         """Return the number of groups in a window: what fits, less where re-splits are too many."""
-        k = max(2, self.columns // m)
+        k = max(2, min(self.columns // m, _MOST_GROUPS))
         while k > 2 and _splits(m, k) > _MOST_SPLITS:
             k -= 1
         return k

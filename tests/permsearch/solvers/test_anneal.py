@@ -117,9 +117,15 @@ def test_without_a_budget_there_is_a_default() -> None:
         ({"cold": -1.0}, "cold=-1.0"),
         ({"tail": 1.0}, "tail"),
         ({"method": "tabu"}, "tabu"),
+        ({"method": ["swap"]}, "unknown method"),
+        ({"hot": "0.6"}, "hot must be a number, got '0.6'"),
+        ({"cold": None}, "cold must be a number, got None"),
+        ({"tail": True}, "tail must be a number, got True"),
+        ({"hot": float("inf")}, "hot=inf"),
+        ({"hot": float("nan")}, "hot=nan"),
     ],
 )
-def test_bad_options_are_named(options: dict[str, float], message: str) -> None:
+def test_bad_options_are_named(options: dict[str, object], message: str) -> None:
     """An option out of range is refused with its value."""
     with pytest.raises(ValueError, match=message):
         Anneal(**options)  # type: ignore[arg-type]

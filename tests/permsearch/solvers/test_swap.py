@@ -126,6 +126,14 @@ def test_negative_kicks_are_refused() -> None:
         Swap(-2)
 
 
+@pytest.mark.parametrize("wrong", [2.5, "a", True], ids=repr)
+def test_kicks_are_whole(wrong: object) -> None:
+    """What is no integer is refused when the solver is made, by name and value."""
+    with pytest.raises(ValueError, match="kicks must be an integer, got") as caught:
+        Swap(wrong)  # type: ignore[arg-type]
+    assert repr(wrong) in str(caught.value)
+
+
 @pytest.mark.parametrize("name", pt.tiny_problems())
 def test_conformance(name: str) -> None:
     """The solver keeps every promise of the protocol on every tiny problem."""

@@ -120,6 +120,22 @@ def test_bad_options_are_refused(columns: int, escapes: int) -> None:
         Window(columns, escapes)
 
 
+@pytest.mark.parametrize(
+    ("columns", "escapes", "name"), [(8.0, 0, "columns"), (8, 2.5, "escapes"), ("8", 0, "columns")]
+)
+def test_options_are_whole(columns: Any, escapes: Any, name: str) -> None:
+    """What is no integer is refused when the solver is made, by name."""
+    with pytest.raises(ValueError, match=f"{name} must be an integer"):
+        Window(columns, escapes)
+
+
+def test_windows_wider_than_the_weight_are_as_wide_as_can_be_searched() -> None:
+    """An absurd width costs nothing: the number of groups is capped before splits are counted."""
+    problem = single(instances.gaussian(8, 16, seed=8), "2:4")
+    wide, usual = (Window(columns).solve(problem) for columns in (10**9, 12))
+    np.testing.assert_array_equal(wide.cols, usual.cols)
+
+
 @pytest.mark.parametrize("name", pt.tiny_problems())
 def test_conformance(name: str) -> None:
     """The solver keeps every promise of the protocol on every tiny problem."""
