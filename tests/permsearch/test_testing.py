@@ -140,6 +140,7 @@ def _unseeded(problem: Problem, result: ps.SearchResult) -> ps.SearchResult:
 
 
 def _overwriting(problem: Problem, result: ps.SearchResult) -> ps.SearchResult:
+    problem.terms[0].scores.setflags(write=True)  # they are read-only, but can be forced
     problem.terms[0].scores[:] *= 2
     doubled = ("score", "baseline", "bound", "ceiling", "total")
     return replace(result, trace=(), **{name: 2 * getattr(result, name) for name in doubled})
