@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from permsearch.solvers.base import ColumnSolver
     from permsearch.stop import StoppingCriterion
 
+_ASSIGNMENT = 60  # of n groups: n ** 2.5 times as many entries could be priced meanwhile
+_OVERHEAD = 5e5  # entries that could be priced while a step does nothing
+
 
 @dataclass(slots=True)
 class _Search:
@@ -166,12 +169,17 @@ def _one_by_one(
     most = 0  # steps that a piece did
     granted: int | None = None  # steps a piece, once time has cut them
     statuses: list[Status] = []
-    for index, piece in enumerate(found):
+    efforts = [_effort(piece) for piece in found]
+    left = sum(efforts)
+    # the largest first: its speed is what the time of a step is known best from
+    for index in sorted(range(len(found)), key=lambda i: -efforts[i]):
+        piece = found[index]
         if granted is not None:
             budget = Budget(run, run.step + granted).without_time()
         else:
             steps = None if share is None else run.step + share
-            budget = Budget(run, steps, _share(found, index))
+            budget = Budget(run, steps, efforts[index] / left)
+        left -= efforts[index]
         search = _begin(solver, piece, solution, budget, [seed, index])
         stopped = budget.steps == 0
         while search.status is None and not stopped:
@@ -188,13 +196,11 @@ def _one_by_one(
     return statuses + [Status.STOPPED] * (len(found) - len(statuses))
 
 
-def _share(found: list[Piece], index: int) -> float:
-    """Return the share of the time left that a piece gets: by the work of one of its steps."""
-    work = [
-        (len(piece.stack.columns) // piece.stack.m) ** 2 * piece.stack.columns.shape[1]
-        for piece in found[index:]
-    ]
-    return float(work[0] / sum(work))
+def _effort(piece: Piece) -> float:
+    """Return the time of an annealing step, in entries priced: prices, assignment, overhead."""
+    columns, rows = piece.stack.columns.shape
+    groups = columns // piece.stack.m
+    return float(groups**2 * rows + _ASSIGNMENT * groups**2.5 + _OVERHEAD)
 
 
 def _place(search: _Search, solution: dict[str, NDArray[np.intp]]) -> None:
