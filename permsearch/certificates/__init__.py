@@ -1,0 +1,1 @@
+"""Limits that come with a proof which a stranger can check."""
