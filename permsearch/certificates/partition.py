@@ -125,7 +125,8 @@ def limits(
     pricings = 0
     best: Limit | None = None
     while not halted():
-        priced = search.pricer.above(search.duals, -_MARGIN * search.unit, halted=halted)
+        margin = search.pricer.margin(search.duals, _MARGIN * search.unit)
+        priced = search.pricer.above(search.duals, -margin, halted=halted)
         if priced is None:
             return
         pricings += 1
@@ -148,7 +149,7 @@ class _Search:
         self.stack = stack
         groups = np.sort(order.reshape(-1, stack.m), axis=1)
         self.duals, self.unit = first_duals(stack, groups)
-        self.pricer = Pricer(stack, self.unit, screen)
+        self.pricer = Pricer(stack, screen)
         self.pool = Pool(self.pricer, groups)
 
     def warm_up(self, halted: Callable[[], bool]) -> float:

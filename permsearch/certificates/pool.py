@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 2
 _CENTRES = 4000  # groups whose exchanges are priced in one round
-_MOST = 150_000
+_MOST = 120_000
 
 
 class Pool:
@@ -53,12 +53,22 @@ class Pool:
         return int(new.sum())
 
     def prune(self, duals: Floats, reach: float) -> None:
-        """Drop groups that fall short of their duals by more than a reach, or that are too many."""
+        """Drop groups that fall short of their duals by more than a reach.
+
+        Where too many are left, those that are among the best of none of their columns go too.
+        """
         worth = self.found.reduced(duals)
-        if len(worth) > _MOST:
-            reach = min(reach, -float(np.partition(worth, -_MOST)[-_MOST]))
-        keep = worth >= -reach
-        self._keys, self.found = self._keys[keep], self.found.where(keep)
+        self._keep(worth >= -reach)
+        if len(self._keys) > _MOST:
+            from permsearch.kernels.groups import leaders
+
+            best = np.argsort(-worth[worth >= -reach], kind="stable")
+            keep = np.empty(len(best), np.bool_)
+            leaders(self.found.groups[best], len(duals), _MOST // len(duals), keep)
+            self._keep(best[keep])
+
+    def _keep(self, some: NDArray[Any]) -> None:
+        self._keys, self.found = self._keys[some], self.found.where(some)
 
     def grow(self, duals: Floats, reach: float) -> int:
         """Add the exchanges around the best groups that fall short by less than a reach."""

@@ -28,10 +28,15 @@ _UNIT = 2.0**-24  # rounding unit of float32
 _SAMPLE = 1 << 16
 _TASK = 5e9  # elements of work in one task of a thread
 _FOUND = 1 << 18  # groups that a task hands over at a time, at least
-_ROOM = 1 << 22
+_ROOM = 400_000  # groups kept, at most
 _HALF_LEVEL = 2.0**-40  # relative rounding of costs in half levels
-_FINE = 1.5  # slack of the bytes in units of the spread, at most
+_DRAWS = 1 << 16  # random groups that tell how many pass a screen
+_EXACT = 5.0  # cost of an exact value, in elements priced in float32
+_GAIN = 0.8  # of the 8-bit screen, likewise
+_WANTED = 200_000  # groups to find beyond those that a limit needs
 _BATCH = 1 << 22  # entries of a matrix of exchanges
+_NEAR = 100_000  # exchanges returned at a time, about
+_FEW = 8  # of each place, at least
 
 
 def work(count: int, rows: int, m: int) -> float:
@@ -75,30 +80,38 @@ class Pricer:
     ----------
     stack
         At least four columns of scores.
-    spread
-        What groups differ by beyond their duals: an 8-bit screen must not be off by much more.
     screen
-        ``bytes``, ``floats``, or ``auto`` to choose.
+        ``bytes``, ``floats``, or ``auto``: the one that is expected to be faster.
     """
 
-    def __init__(self, stack: Stack, spread: float, screen: str = "auto") -> None:
+    def __init__(self, stack: Stack, screen: str = "auto") -> None:
         self.stack = stack
-        self._rough = _Bytes.of(stack)
-        fine = stack.m * float(self._rough.error.mean()) < _FINE * spread
-        self._bytes = self._rough if screen == "bytes" or (fine and screen == "auto") else None
+        self._bytes = _Bytes.of(stack)
+        self._screen = screen
+        rng = np.random.default_rng(0)
+        draws = np.stack([rng.integers(len(stack.columns), size=_DRAWS) for _ in range(stack.m)])
+        draws = np.sort(draws, axis=0).T
+        self._sample = valued(stack, draws[(np.diff(draws, axis=1) > 0).all(axis=1)])
+        self._groups = comb(len(stack.columns), stack.m)
 
-    @property
-    def screen(self) -> str:
-        """Which sums screen the groups."""
-        return "floats" if self._bytes is None else "bytes"
+    def screen(self, duals: Floats, threshold: float) -> str:
+        """Return which sums had better screen the groups: 8-bit ones, unless too much passes."""
+        if self._screen != "auto":
+            return self._screen
+        rows = self.stack.columns.shape[1]
+        slack = self.stack.m * float(self._bytes.error.mean())
+        passed = self._above(duals, threshold - slack) * rows * _EXACT
+        return "bytes" if passed < self._groups * rows * _GAIN else "floats"
 
-    @property
-    def slack(self) -> float:
-        """The most by which the screen overrates a group, a mean over the columns."""
-        if self._bytes is not None:
-            return self.stack.m * float(self._bytes.error.mean())
-        typical = self.stack.n * float(self.stack.columns.mean(dtype=np.float64))
-        return self._inflation * typical * self.stack.columns.shape[1]
+    def margin(self, duals: Floats, wanted: float) -> float:
+        """Return how far below its duals a group may be worth before too many are found."""
+        worth = np.sort(self._sample.reduced(duals))[::-1]
+        allowed = int(_WANTED / self._groups * len(worth))
+        return float(np.clip(-worth[min(allowed, len(worth) - 1)], 0, wanted))
+
+    def _above(self, duals: Floats, threshold: float) -> float:
+        share = float((self._sample.reduced(duals) > threshold).mean())
+        return share * self._groups
 
     @property
     def _inflation(self) -> float:
@@ -124,12 +137,13 @@ class Pricer:
 
         kept = _Kept(self.stack.m, duals, threshold)
         prefixes = _prefixes(len(self.stack.columns), self.stack.m)
+        screen = self.screen(duals, threshold)
         tasks = list(pairwise(_cuts(prefixes, self.stack.columns.shape)))
 
         def run(task: tuple[int, int]) -> Found | None:
             if halted is not None and halted():
                 return None
-            return self._task(duals, kept.threshold, prefixes[slice(*task)])
+            return self._task(duals, kept.threshold, screen, prefixes[slice(*task)])
 
         with ThreadPoolExecutor(numba.get_num_threads()) as pool:
             for some in pool.map(run, tasks):
@@ -139,12 +153,12 @@ class Pricer:
                 kept.add(some)
         return kept.all(), kept.threshold
 
-    def _task(self, duals: Floats, threshold: float, prefixes: I64) -> Found:
+    def _task(self, duals: Floats, threshold: float, screen: str, prefixes: I64) -> Found:
         """Return what exceeds the threshold behind some prefixes."""
         stack = self.stack
         count = len(stack.columns)
         buffer = np.empty((max(_FOUND, count * (count - 1) // 2), stack.m), np.int64)
-        scan = self._scan(duals, threshold)
+        scan = self._scan(duals, threshold, screen)
         kept = _Kept(stack.m, duals, threshold)
         done = 0
         while done < len(prefixes):
@@ -153,17 +167,18 @@ class Pricer:
             kept.add(valued(stack, buffer[:size]))
         return kept.all()
 
-    def _scan(self, duals: Floats, threshold: float) -> Callable[[I64, I64], tuple[int, int]]:
+    def _scan(self, duals: Floats, threshold: float, screen: str) -> Callable[[I64, I64], tuple[int, int]]:
         """Return the kernel with everything but prefixes and the room for groups filled in."""
-        stack, screen = self.stack, self._bytes
-        if screen is not None:
+        stack = self.stack
+        if screen == "bytes":
             from permsearch.kernels.pricing import price_bytes
             from permsearch.kernels.sad import padded_bytes
 
-            cost = (duals - screen.error) * (2 / screen.step)
-            limit = threshold * (2 / screen.step) - _HALF_LEVEL * (1 + abs(cost).max())
+            coded = self._bytes
+            cost = (duals - coded.error) * (2 / coded.step)
+            limit = threshold * (2 / coded.step) - _HALF_LEVEL * (1 + abs(cost).max())
             y = padded_bytes(len(stack.columns) + 2, stack.columns.shape[1])
-            levels, sums = screen.levels, screen.sums
+            levels, sums = coded.levels, coded.sums
             return lambda some, out: price_bytes(levels, sums, cost, limit, stack.n, some, y, out)
         from permsearch.kernels.pricing_float import price_floats
 
@@ -176,16 +191,18 @@ class Pricer:
     def near(self, groups: I64, duals: Floats, threshold: float) -> I64:
         """Return the one-column exchanges of some groups that look worth more than a threshold.
 
-        A heuristic: 8-bit values are taken for what they are, whatever their error.
+        A heuristic: 8-bit values are taken for what they are, whatever their error, and of many
+        exchanges only the best few of each place are returned.
         """
         from permsearch.kernels.exchanges import byte_holes
         from permsearch.kernels.sad import padded_bytes, sad_matrix
 
-        screen = self._rough
+        screen = self._bytes
         count, m = len(self.stack.columns), self.stack.m
         cost = (duals - screen.bias) * (2 / screen.step)
         last = screen.sums - cost
         batch = max(1, _BATCH // (count * m))
+        few = int(np.clip(_NEAR // max(1, len(groups) * m), _FEW, count - 1))
         found = [np.empty((0, m), np.int64)]
         for first in range(0, len(groups), batch):
             some = groups[first : first + batch]
@@ -194,7 +211,10 @@ class Pricer:
             byte_holes(screen.levels, some, self.stack.n, holes, heads)
             rest = heads - (cost[some].sum(axis=1, keepdims=True) - cost[some]).ravel()
             sums = sad_matrix(holes, screen.levels, np.empty((len(holes), count), np.int32))
-            hole, column = np.nonzero(sums + last > (threshold * 2 / screen.step - rest)[:, None])
+            worth = sums + last
+            least = np.partition(worth, count - few, axis=1)[:, count - few]
+            least = np.maximum(least, threshold * 2 / screen.step - rest)
+            hole, column = np.nonzero(worth >= least[:, None])
             found.append(_exchanged(some, hole, column))
         return np.unique(np.concatenate(found), axis=0)
 

@@ -78,3 +78,16 @@ def smoothed(
                 for j in range(i + 1):
                     hessian[c, groups[k, j]] += bend
     return total
+
+
+@njit(cache=True, nogil=True)
+def leaders(groups: Any, count: int, places: int, keep: Any) -> None:
+    """Mark each group that is among the first ``places`` of the list with one of its columns."""
+    seen = np.zeros(count, np.int64)
+    for k in range(groups.shape[0]):
+        keep[k] = False
+        for i in range(groups.shape[1]):
+            c = groups[k, i]
+            if seen[c] < places:
+                keep[k] = True
+            seen[c] += 1
