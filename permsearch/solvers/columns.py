@@ -72,7 +72,8 @@ class _Search:
     def _keep(self, step: Step) -> float:
         """Keep the step's candidate if it is better, valued in float64; return the gain."""
         if step.value is not None:
-            if step.value <= self.claimed:
+            # what a solver ends with is valued in any case: its own value may be a rough one
+            if step.value <= self.claimed and not (step.converged or step.optimal):
                 return 0.0
             self.claimed = step.value
         value = self.piece.stack.total(step.order)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from permsearch.kernels.anneal import anneal_sweep
+from permsearch.kernels.anneal import anneal_memory, anneal_sweep
 from permsearch.kernels.quantise import quantise
 from permsearch.kernels.rng import seeded
 from permsearch.kernels.swap_anneal import swap_anneal_sweep, swap_state
@@ -40,12 +40,11 @@ class Assignment:
         self.levels, self.shape = levels, shape
         self.order, self.best = np.arange(count), np.arange(count)
         self.counts, self.rng = np.zeros(3, np.int64), seeded(5)
-        prices = np.zeros((count, count) if keep else (0, 0), np.int32)
         self._rest: tuple[Any, ...] = (
             np.ones(count, np.float32),
             np.random.default_rng(0).standard_normal(4096, dtype=np.float32),
             np.zeros(count, np.float32),
-            (prices, np.zeros(count, np.bool_), np.zeros(count // shape[1], np.int64)),
+            anneal_memory(levels, shape[1], prices=keep),
         )
 
     def go(self, noises: NDArray[np.float64]) -> None:

@@ -42,3 +42,11 @@ def test_one_row_and_two_groups_will_do() -> None:
     assert levels.shape == (4, 32)
     assert 0 < levels[0, 0] < levels[2, 0] <= levels[1, 0]
     assert step > 0
+
+
+def test_tiny_entries_beside_a_large_one() -> None:
+    """Entries of the order of the smallest float32 do not make the step overflow."""
+    columns = np.array([[0.5], [3e-37], [3e-37], [3e-37]], np.float32)
+    levels, step = quantise(columns, 1, 2)
+    assert (levels[:, 0] == [255, 0, 0, 0]).all()
+    assert step > 0
