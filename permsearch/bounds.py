@@ -11,7 +11,7 @@ certificate that can be saved and checked again. Every limit is rounded up, so t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -160,6 +160,26 @@ def bound(
 def cheap(problem: Problem) -> Bound:
     """Return the limit that costs no more than looking at every score once."""
     return bound(problem, "row")
+
+
+def by_pieces(problem: Problem, known: Sequence[tuple[Piece, float, str]]) -> Bound:
+    """Return the cheap bound, lowered by the limits and kinds that are known of some stacks.
+
+    The limits are in the stacks' units.
+    """
+    if not known:
+        return cheap(problem)
+    covered = list(pieces(problem, _stackable(problem)))
+    limits = {(piece.variable, piece.first): limit for piece, *limit in known}
+    parts = []
+    for piece in covered:
+        part = Bound(row_limit(problem, piece), "row")
+        if (piece.variable, piece.first) in limits:
+            limit, kind = limits[piece.variable, piece.first]
+            better = Bound(widened(problem, piece, limit), kind)
+            part = better if better.value < part.value else part
+        parts.append(part)
+    return _sum([*parts, *rest_of(problem, covered)])
 
 
 def _up(value: float) -> float:

@@ -27,6 +27,7 @@ MOST_COLUMNS = 4096
 _ROUNDS = 40  # of odd sets found where the linear program is fractional
 _PARTNERS = 16
 _FRACTION = 1e-6
+_EXACT = {"dual_feasibility_tolerance": 1e-10, "primal_feasibility_tolerance": 1e-10}
 
 
 def pair_values(stack: Stack) -> Floats:
@@ -114,7 +115,9 @@ def _program(values: Floats, pairs: I64, sets: list[I64]) -> tuple[Floats, Float
         limits = {"A_ub": csr_matrix(inside), "b_ub": [len(odd) // 2 for odd in sets]}
     worth = values[pairs[:, 0], pairs[:, 1]]
     scale = float(np.abs(worth).max()) or 1.0
-    solved = linprog(-worth / scale, A_eq=once, b_eq=np.ones(count), method="highs", **limits)
+    solved = linprog(
+        -worth / scale, A_eq=once, b_eq=np.ones(count), method="highs", options=_EXACT, **limits
+    )
     weights = -solved.ineqlin.marginals if sets else np.empty(0)
     return -solved.eqlin.marginals * scale, np.asarray(weights) * scale, solved.x
 
