@@ -5,7 +5,8 @@ wherever it stands; cheap, always at hand, usually far from reachable. ``pair``:
 majorant of `permsearch._pair_bound`, never above ``row`` and seldom close to reachable either.
 ``partition`` (`permsearch.certificates.partition`): set partitioning priced over all groups, for
 N:M usually within 0.1 % of the optimum. ``matching``: the optimum of 1:2. The last two come with a
-certificate that can be saved and checked again. Every limit is rounded up, so that a score summed in another order in float64 cannot exceed it.
+certificate that can be saved and checked again. Every limit is rounded up, so that a score summed
+in another order in float64 cannot exceed it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from permsearch.errors import unknown
 from permsearch.layout import taps_as_rows
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
+from permsearch.result import TIGHT
 from permsearch.stack import Piece, obstacle, pieces
 from permsearch.stop import Horizon, Progress, StoppingCriterion
 
@@ -63,7 +65,7 @@ class Bound:
     @property
     def tight(self) -> bool:
         """Whether limits of this kind usually lie close to what can be reached."""
-        return self.kind in {"exact", "matching", "partition"}
+        return self.kind in TIGHT
 
     def proves(self, score: float) -> bool:
         """Decide whether a retained score is as large as the limit, up to rounding."""
@@ -170,7 +172,7 @@ def by_pieces(problem: Problem, known: Sequence[tuple[Piece, float, str]]) -> Bo
     if not known:
         return cheap(problem)
     covered = list(pieces(problem, _stackable(problem)))
-    limits = {(piece.variable, piece.first): limit for piece, *limit in known}
+    limits = {(piece.variable, piece.first): (limit, kind) for piece, limit, kind in known}
     parts = []
     for piece in covered:
         part = Bound(row_limit(problem, piece), "row")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,10 +29,10 @@ def expected_seconds(stack: Stack) -> float:
     if stack.m == 2:
         if count > MOST_COLUMNS:
             return float("inf")
-        return count**2 * (1 + rows / _ROWS) * _MATCHED * 4
+        return float(count**2 * (1 + rows / _ROWS) * _MATCHED * 4)
     if obstacle(stack) is not None:
         return float("inf")
-    return work(count, rows, stack.m) / _RATE + _PER_COLUMN * count
+    return float(work(count, rows, stack.m) / _RATE + _PER_COLUMN * count)
 
 
 def good_order(stack: Stack) -> NDArray[np.int64]:
@@ -52,23 +50,14 @@ def partition_proof(
     problem: Problem, piece: Piece, order: NDArray[np.int64], stop: StoppingCriterion | None
 ) -> Proof | None:
     """Return the best set-partitioning proof of a piece that the criterion allows, None if none."""
-    best: Limit | None = None
-    for limit in limits(piece.stack, order, halting(stop, lambda: best)):
-        best = limit
-    return None if best is None else proof_of(problem, piece, best)
-
-
-def halting(
-    stop: StoppingCriterion | None, best: Callable[[], Limit | None]
-) -> Callable[[], bool]:
-    """Return what tells a search of a limit to give up: its criterion; a step is a pricing."""
+    found: list[Limit] = []
 
     def halted() -> bool:
-        limit = best()
-        steps, value = (0, 0.0) if limit is None else (limit.pricings, limit.value)
-        return stop is not None and stop(Progress(steps, 0.0, 0.0, value, 0))
+        return stop is not None and stop(Progress(len(found), 0.0, 0.0, 0.0, 0))
 
-    return halted
+    for limit in limits(piece.stack, order, halted):
+        found.append(limit)  # one by one: `halted` counts them
+    return proof_of(problem, piece, found[-1]) if found else None
 
 
 def proof_of(problem: Problem, piece: Piece, limit: Limit) -> Proof:

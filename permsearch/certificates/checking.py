@@ -17,12 +17,24 @@ from permsearch.certificates.certificate import (
 from permsearch.certificates.matching import pair_limit_of
 from permsearch.certificates.partition import limit_of, obstacle
 from permsearch.certificates.pricing import Pricer
+from permsearch.errors import CertificateError
 from permsearch.problem import Problem
 from permsearch.stack import Piece, pieces
+
+_PRICES = 1e-9  # by which prices may differ, relative to the largest dual
 
 
 def checked(certificate: Certificate, problem: Problem) -> Bound:
     """Return the limit that a certificate proves for a problem, or raise CertificateError."""
+    try:
+        return _checked(certificate, problem)
+    except (ValueError, IndexError, TypeError) as error:
+        if isinstance(error, CertificateError):
+            raise
+        raise mismatch(f"its arrays do not fit ({error})") from error
+
+
+def _checked(certificate: Certificate, problem: Problem) -> Bound:
     if certificate.fingerprint != fingerprint_of(problem):
         raise mismatch("its fingerprint is that of other scores, patterns or domains")
     proofs = {(proof.variable, proof.first): proof for proof in certificate.proofs}
@@ -55,7 +67,8 @@ def _checked_piece(problem: Problem, piece: Piece, proof: Proof) -> float:
         raise mismatch(f"{where} have a proof of the unknown kind {proof.kind!r}")
     if proof.kind != "row":
         count = len(piece.stack.columns)
-        if proof.duals.shape != (count,) or not np.isfinite(proof.duals).all():
+        finite = np.isfinite(proof.duals).all() and np.isfinite(proof.level)
+        if proof.duals.shape != (count,) or not finite:
             raise mismatch(f"{where} need {count} finite duals, got {proof.duals.shape}")
     value = checks[proof.kind](problem, piece, proof)
     if not agree(value, proof.value):
@@ -72,11 +85,18 @@ def _partition(problem: Problem, piece: Piece, proof: Proof) -> float:
     assert priced is not None
     found, threshold = priced
     worth = found.reduced(proof.duals) - proof.level
-    told = {tuple(group): price for group, price in zip(proof.groups.tolist(), proof.prices, strict=True)}
+    shapes = (len(proof.prices), stack.m)
+    if proof.groups.shape != shapes:
+        raise mismatch(f"its groups have the shape {proof.groups.shape}, not {shapes}")
+    pairs = zip(proof.groups.tolist(), proof.prices.tolist(), strict=True)
+    least = _PRICES * float(np.abs(proof.duals).max() + abs(proof.level))
+    told = {tuple(group): price for group, price in pairs}
     for group, price in zip(found.groups.tolist(), worth.tolist(), strict=True):
-        stated = told.get(tuple(group), 0.0)
-        if abs(stated - price) > 1e-9 * float(np.abs(proof.duals).max() + abs(proof.level)):
-            raise mismatch(f"the group {group} is priced at {price!r}, not {stated!r}")
+        stated = told.pop(tuple(group), 0.0)
+        if abs(stated - price) > least:
+            raise mismatch(f"the group {group} is worth {price!r} too much, not {stated!r}")
+    if any(price > least for price in told.values()):
+        raise mismatch(f"groups that are worth no more than their duals are listed: {[*told][:3]}")
     value, _ = limit_of(stack, proof.duals, found, threshold)
     return widened(problem, piece, value)
 
@@ -85,6 +105,7 @@ def _matching(problem: Problem, piece: Piece, proof: Proof) -> float:
     stack = piece.stack
     if (stack.n, stack.m) != (1, 2):
         raise mismatch(f"a matching proves nothing for {stack.n}:{stack.m}")
-    bounds = np.concatenate([[0], np.cumsum(proof.lengths)]).astype(np.int64)
-    sets = [proof.sets[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    if (proof.lengths % 2 == 0).any() or proof.lengths.sum() != len(proof.sets):
+        raise mismatch("its sets of columns are not odd")
+    sets = np.split(proof.sets, np.cumsum(proof.lengths)[:-1]) if len(proof.lengths) else []
     return widened(problem, piece, pair_limit_of(stack, proof.duals, sets, proof.weights))

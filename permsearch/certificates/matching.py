@@ -27,15 +27,16 @@ MOST_COLUMNS = 4096
 _ROUNDS = 40  # of odd sets found where the linear program is fractional
 _PARTNERS = 16
 _FRACTION = 1e-6
-_EXACT = {"dual_feasibility_tolerance": 1e-10, "primal_feasibility_tolerance": 1e-10}
+_EXACT: Any = {"dual_feasibility_tolerance": 1e-10, "primal_feasibility_tolerance": 1e-10}
 
 
 def pair_values(stack: Stack) -> Floats:
     """Return what every pair of columns keeps, float64, shape (C, C)."""
-    from permsearch.kernels.pairs import top_lists, union_values
+    from permsearch.kernels import groups
 
-    single = np.arange(len(stack.columns))[:, None]
-    return np.asarray(union_values(top_lists(stack.columns.astype(np.float64), single, 1)))
+    values = np.empty((len(stack.columns), len(stack.columns)))
+    groups.pair_values(stack.columns.astype(np.float64), values)
+    return values
 
 
 def pair_limit_of(stack: Stack, duals: Floats, sets: Sequence[I64], weights: Floats) -> float:
@@ -49,7 +50,7 @@ def pair_limit_of(stack: Stack, duals: Floats, sets: Sequence[I64], weights: Flo
     value = float(duals.sum()) + float(inside) + count / 2 * float(short.max())
     terms = stack.columns.shape[1] + 2 * count + 8
     size = float(np.abs(duals).sum()) + float(inside) + abs(value)
-    return value + terms * 2.0**-52 * size
+    return float(value + terms * 2.0**-52 * size)
 
 
 def _short(values: Floats, duals: Floats, sets: Sequence[I64], weights: Floats) -> Floats:
@@ -110,14 +111,12 @@ def _program(values: Floats, pairs: I64, sets: list[I64]) -> tuple[Floats, Float
     inside = np.zeros((len(sets), size))
     for row, odd in zip(inside, sets, strict=True):
         row[np.isin(pairs, odd).all(axis=1)] = 1.0
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] = {"A_eq": once, "b_eq": np.ones(count), "options": _EXACT}
     if sets:
-        limits = {"A_ub": csr_matrix(inside), "b_ub": [len(odd) // 2 for odd in sets]}
+        limits |= {"A_ub": csr_matrix(inside), "b_ub": [len(odd) // 2 for odd in sets]}
     worth = values[pairs[:, 0], pairs[:, 1]]
     scale = float(np.abs(worth).max()) or 1.0
-    solved = linprog(
-        -worth / scale, A_eq=once, b_eq=np.ones(count), method="highs", options=_EXACT, **limits
-    )
+    solved: Any = linprog(-worth / scale, method="highs", **limits)
     weights = -solved.ineqlin.marginals if sets else np.empty(0)
     return -solved.eqlin.marginals * scale, np.asarray(weights) * scale, solved.x
 

@@ -208,7 +208,7 @@ def first_duals(stack: Stack, groups: I64) -> tuple[Floats, float]:
     np.add.at(normal, (draws[:, :, None], draws[:, None, :]), 1.0)
     np.add.at(sums, draws, drawn.values[:, None])
     normal[np.diag_indices(count)] += 1e-3
-    duals = np.linalg.solve(normal, sums)
+    duals = np.linalg.solve(normal, sums).astype(np.float64)
     spread = 1.5 * float(np.median(np.abs(drawn.reduced(duals))))
     score = float(valued(stack, groups).values.sum())
     duals += (score - duals.sum()) / count

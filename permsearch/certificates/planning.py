@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from permsearch.bounds import Bound, row_limit, widened
@@ -22,6 +22,9 @@ from permsearch.errors import UnsupportedProblem
 from permsearch.problem import Problem
 from permsearch.stack import Piece
 from permsearch.stop import Progress, StoppingCriterion
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _PATIENCE = 3.0  # seconds for a piece where no criterion limits them
 _CERTIFIED = {"partition", "matching", "row"}
@@ -49,7 +52,7 @@ class Plan:
     def proof(self, piece: Piece) -> Proof:
         """Return the limit of one piece and its proof; the per-row limit when time is over."""
         row = Proof(piece.variable, piece.first, "row", row_limit(self._problem, piece))
-        if self._method == "row" or self._over():
+        if self._method == "row" or row.value == 0 or self._over():
             return row
         found = self._tight(piece) or self._pair(piece)
         return row if found is None or found.value >= row.value else found
@@ -84,7 +87,7 @@ class Plan:
         stack = piece.stack
         if method == "matching":
             fits = stack.m == 2 and len(stack.columns) <= MOST_COLUMNS
-            reason = None if fits else f"{stack.n}:{stack.m} is no matching of {MOST_COLUMNS} columns"
+            reason = None if fits else f"not 1:2 of at most {MOST_COLUMNS} columns"
         else:
             reason = obstacle(stack)
         if reason is not None:

@@ -111,7 +111,7 @@ class Pricer:
 
     def _above(self, duals: Floats, threshold: float) -> float:
         share = float((self._sample.reduced(duals) > threshold).mean())
-        return share * self._groups
+        return float(share * self._groups)
 
     @property
     def _inflation(self) -> float:
@@ -167,7 +167,9 @@ class Pricer:
             kept.add(valued(stack, buffer[:size]))
         return kept.all()
 
-    def _scan(self, duals: Floats, threshold: float, screen: str) -> Callable[[I64, I64], tuple[int, int]]:
+    def _scan(
+        self, duals: Floats, threshold: float, screen: str
+    ) -> Callable[[I64, I64], tuple[int, int]]:
         """Return the kernel with everything but prefixes and the room for groups filled in."""
         stack = self.stack
         if screen == "bytes":

@@ -37,6 +37,23 @@ def values_of(columns: Any, groups: Any, n: int, out: Any) -> None:
             out[k] = group_value(columns, g, n)
 
 
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+def _sum_max(a: Any, b: Any) -> float:
+    total = 0.0
+    for r in range(a.shape[0]):
+        total += a[r] if a[r] > b[r] else b[r]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def pair_values(columns: Any, out: Any) -> None:
+    """Fill ``out`` (float64, symmetric) with what every pair of float64 columns keeps of 1:2."""
+    for i in range(columns.shape[0]):
+        for j in range(i):
+            out[i, j] = out[j, i] = _sum_max(columns[i], columns[j])
+        out[i, i] = 0.0
+
+
 @njit(cache=True, nogil=True)
 def reduced(values: Any, groups: Any, duals: Any, out: Any) -> None:
     """Fill ``out`` with each group's value less the duals of its columns."""
@@ -59,7 +76,9 @@ def smoothed(
     curved = hessian.shape[0] > 0
     gradient[:] = 1.0
     hessian[:] = 0.0
-    total = duals.sum()
+    total = 0.0
+    for c in range(duals.shape[0]):
+        total += duals[c]
     for k in range(groups.shape[0]):
         z = values[k]
         for i in range(m):
@@ -77,7 +96,7 @@ def smoothed(
             if curved:
                 for j in range(i + 1):
                     hessian[c, groups[k, j]] += bend
-    return total
+    return float(total)
 
 
 @njit(cache=True, nogil=True)

@@ -144,9 +144,7 @@ def _triangle(
 
 
 @njit(cache=True, nogil=True)
-def _collect(
-    values: Any, last: Any, head: Any, c: int, prefix: Any, found: Any, size: int
-) -> int:
+def _collect(values: Any, last: Any, head: Any, c: int, prefix: Any, found: Any, size: int) -> int:
     """Append the groups (prefix, c, d) with d > c whose value exceeds ``head``."""
     best = values[c + 1] + last[c + 1]
     for d in range(c + 1, values.shape[0]):

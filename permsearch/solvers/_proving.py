@@ -46,9 +46,7 @@ class Answer:
     proven: bool
 
 
-def by_highs(
-    found: Found, duals: Floats, *, nodes: int | None, seconds: float | None
-) -> Answer:
+def by_highs(found: Found, duals: Floats, *, nodes: int | None, seconds: float | None) -> Answer:
     """Return what HiGHS makes of the groups, in at most so many nodes and seconds.
 
     Parameters
@@ -70,7 +68,7 @@ def by_highs(
     starts = np.arange(size + 1) * found.groups.shape[1]
     ones = np.ones(found.groups.size)
     once = csc_matrix((ones, found.groups.ravel(), starts), shape=(count, size))
-    options: dict[str, Any] = {"mip_rel_gap": 0.0}
+    options: Any = {"mip_rel_gap": 0.0}
     if nodes is not None:
         options["node_limit"] = nodes
     if seconds is not None:
@@ -78,7 +76,7 @@ def by_highs(
     solved = milp(
         -worth / unit,
         constraints=LinearConstraint(once, 1, 1),
-        integrality=np.ones(size),
+        integrality=np.ones(size, dtype=np.uint8),
         bounds=Bounds(0, 1),
         options=options,
     )

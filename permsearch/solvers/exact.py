@@ -85,6 +85,9 @@ class Exact(ColumnSolver):
         if len(stack.columns) <= MAX_COLUMNS:
             yield from Exhaustive()._run(stack, order, rng, budget)  # noqa: SLF001
             return
+        if not stack.columns.any():
+            yield Step(1, order, optimal=True)
+            return
         order = self._incumbent(stack, order, int(rng.integers(1 << 31)))
         yield Step(1, order)
         yield from _Proof(self, stack, order, budget).steps()
