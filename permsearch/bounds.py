@@ -147,7 +147,7 @@ def bound(
     """
     if method not in _METHODS:
         raise unknown("bound method", method, _METHODS)
-    stacked = _stackable(problem)
+    stacked = stackable(problem)
     if not stacked:
         return _sum(rest_of(problem, ()))
     from permsearch.certificates.planning import Plan
@@ -171,7 +171,7 @@ def by_pieces(problem: Problem, known: Sequence[tuple[Piece, float, str]]) -> Bo
     """
     if not known:
         return cheap(problem)
-    covered = list(pieces(problem, _stackable(problem)))
+    covered = list(pieces(problem, stackable(problem)))
     limits = {(piece.variable, piece.first): (limit, kind) for piece, limit, kind in known}
     parts = []
     for piece in covered:
@@ -243,7 +243,7 @@ def _term_bound(problem: Problem, term: Term) -> Bound:
     return Bound(_up(total), "exact" if exact else "row")
 
 
-def _stackable(problem: Problem) -> tuple[str, ...]:
+def stackable(problem: Problem) -> tuple[str, ...]:
     """Return the variables whose terms fall apart into stacks of columns."""
     return tuple(name for name in problem.sensitive if obstacle(problem, name) is None)
 
@@ -289,7 +289,7 @@ def widened(problem: Problem, piece: Piece, limit: float) -> float:
 
 def rest_of(problem: Problem, covered: Iterable[Piece]) -> Iterator[Bound]:
     """Yield limits of all that those stacks leave out: other terms, and groups that stay put."""
-    names = _stackable(problem)
+    names = stackable(problem)
     for term in problem.terms:
         if not term.sensitive & set(names):
             yield _term_bound(problem, term)

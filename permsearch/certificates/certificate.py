@@ -146,8 +146,8 @@ class Certificate:
             The file is missing or no certificate, or it is damaged.
         """
         try:
-            with np.load(Path(path), allow_pickle=False) as file:
-                return cls._read(file)
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return cls._read(arrays)
         except OSError as error:
             reason = error.strerror or error
             raise FileError(f"{path}: cannot be read ({reason}).") from error

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from permsearch.bounds import ROUNDING, Bound, rest_of, row_limit, widened
+from permsearch.bounds import ROUNDING, Bound, rest_of, row_limit, stackable, widened
 from permsearch.certificates.certificate import (
     Certificate,
     Proof,
@@ -40,7 +40,7 @@ def _checked(certificate: Certificate, problem: Problem) -> Bound:
     proofs = {(proof.variable, proof.first): proof for proof in certificate.proofs}
     covered: list[Piece] = []
     total = 0.0
-    for piece in pieces(problem, {variable for variable, _ in proofs}):
+    for piece in pieces(problem, stackable(problem)):
         proof = proofs.pop((piece.variable, piece.first), None)
         if proof is None:
             raise mismatch(f"columns {piece.first} ... of {piece.variable!r} have no proof")
