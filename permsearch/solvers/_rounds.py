@@ -23,7 +23,7 @@ I64 = NDArray[np.int64]
 _SWEEP = 1.5e9  # entries priced in a sweep, about 10 ms
 _MOST_STEPS = 256  # in a sweep
 _FIRST = 64  # steps of the first round, fewer where a step is long
-_FIRST_WORK = 1e10
+_FIRST_WORK = 1e10  # entries
 _GROWTH = 4
 _FINAL = 8  # a round is begun while it leaves at least seven times its own length
 # Rounds get faster with their length: the start costs, and a cold order is quick to search, the
@@ -105,7 +105,7 @@ def run_rounds(
 
 def _sweeps(chain: Chain, noises: NDArray[np.float64]) -> Iterator[int]:
     """Do a round; yield the length of each sweep after it."""
-    size = max(1, min(_MOST_STEPS, len(noises) // 4, int(_SWEEP / chain.work)))
+    size = max(1, min(_MOST_STEPS, len(noises) // 4, int(_SWEEP / chain.effort)))
     for first in range(0, len(noises), size):
         part = noises[first : first + size]
         chain.sweep(part)
@@ -157,7 +157,7 @@ class _Plan:
     @property
     def first(self) -> int:
         """Length of the first round."""
-        return max(_FINAL, min(_FIRST, int(_FIRST_WORK / self.chain.work)))
+        return max(_FINAL, min(_FIRST, int(_FIRST_WORK / self.chain.effort)))
 
     def left(self, rate: float) -> int:
         """Return how many steps are left, at a rate of steps a second where time is limited."""

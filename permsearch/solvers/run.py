@@ -118,7 +118,7 @@ class Run:
 
     @property
     def _narrowed(self) -> float:
-        """Relative difference that proofs on float32 columns leave open."""
+        """Relative difference that a proof on float32 columns leaves open."""
         wide = any(term.scores.dtype == np.float64 for term in self.problem.terms)
         return 2.0**-22 if wide else 0.0
 

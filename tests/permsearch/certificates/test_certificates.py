@@ -175,7 +175,7 @@ def test_methods_say_what_they_cannot_bound() -> None:
 
 @pytest.fixture(scope="module")
 def proven() -> tuple[Problem, Certificate]:
-    """A problem and its certificate."""
+    """Return a problem and its certificate."""
     problem = ps.single(ps.instances.gaussian(32, 24, seed=6), "2:4")
     certificate = ps.bound(problem, "partition").certificate
     assert certificate is not None
