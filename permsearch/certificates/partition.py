@@ -99,9 +99,10 @@ def limit_of(stack: Stack, duals: Floats, found: Found, least: float) -> tuple[f
     best = int(np.argmin(totals))
     base = float(duals.sum())
     value = base + float(totals[best])
-    # f(S) sums n R numbers, u(S) m and the limit C: each addition errs by 2^-53 of the sum so far
+    # f(S) sums n R numbers, u(S) m and the limit C: each addition errs by 2^-53 of the sum so
+    # far; a factor of eight covers groups that rounding puts on the wrong side of the level
     terms = stack.n * stack.columns.shape[1] + len(duals) + 4 * stack.m
-    return value + terms * 2.0**-52 * (float(np.abs(duals).sum()) + abs(value)), float(levels[best])
+    return value + terms * 2.0**-50 * (float(np.abs(duals).sum()) + abs(value)), float(levels[best])
 
 
 def limits(

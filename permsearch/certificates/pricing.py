@@ -31,6 +31,7 @@ _FOUND = 1 << 18  # groups that a task hands over at a time, at least
 _ROOM = 400_000  # groups kept, at most
 _HALF_LEVEL = 2.0**-40  # relative rounding of costs in half levels
 _DRAWS = 1 << 16  # random groups that tell how many pass a screen
+_MOST_LEVELS = 2.0**28  # that the 32-bit integers of the 8-bit screen hold safely
 _EXACT = 5.0  # cost of an exact value, in elements priced in float32
 _GAIN = 0.8  # of the 8-bit screen, likewise
 _WANTED = 200_000  # groups to find beyond those that a limit needs
@@ -96,6 +97,9 @@ class Pricer:
 
     def screen(self, duals: Floats, threshold: float) -> str:
         """Return which sums had better screen the groups: 8-bit ones, unless too much passes."""
+        half_levels = 2 * (np.abs(duals).max() + abs(threshold)) / self._bytes.step
+        if half_levels * self.stack.m > _MOST_LEVELS:  # any duals may be asked about
+            return "floats"
         if self._screen != "auto":
             return self._screen
         rows = self.stack.columns.shape[1]
@@ -116,7 +120,7 @@ class Pricer:
     @property
     def _inflation(self) -> float:
         terms = 2 * self.stack.n * (self.stack.columns.shape[1] + 2)
-        return terms * _UNIT / (1 - terms * _UNIT)
+        return float(terms * _UNIT / (1 - terms * _UNIT))
 
     def above(
         self, duals: Floats, threshold: float, *, halted: Callable[[], bool] | None = None

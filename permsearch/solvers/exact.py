@@ -50,16 +50,21 @@ class Exact(ColumnSolver):
         ``highs`` or ``cpsat``.
     anneal_steps
         Length of the annealing.
+    attempts
+        How often the integer program is tried, at most; the later ones may take very long.
     """
 
     prover: Literal["highs", "cpsat"] = "highs"
     anneal_steps: int = 2000
+    attempts: int = len(_NODES)
 
     def __post_init__(self) -> None:
         if self.prover not in {"highs", "cpsat"}:
             raise ValueError(f"unknown prover {self.prover!r}; choose 'highs' or 'cpsat'.")
         if self.anneal_steps < 0:
             raise ValueError(f"anneal_steps must be at least 0, got {self.anneal_steps}.")
+        if not 1 <= self.attempts <= len(_NODES):
+            raise ValueError(f"attempts must be 1 to {len(_NODES)}, got {self.attempts}.")
 
     @property
     def default_stop(self) -> StoppingCriterion:
@@ -135,7 +140,7 @@ class _Proof:
 
     def _attempts(self, found: Found, limit: Limit) -> Iterator[Step]:
         best = limit.value
-        for nodes in _NODES:
+        for nodes in _NODES[: self.solver.attempts]:
             answer = self._asked(found, limit, nodes)
             best = min(best, max(answer.limit, self.score))
             if answer.finished and answer.order is not None:
