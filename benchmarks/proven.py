@@ -33,7 +33,7 @@ def run() -> Iterator[dict[str, Any]]:
             stored["kind"], stored["rows"], stored["cols"], seed=stored["seed"]
         )
         problem = ps.single(weight, stored["pattern"])
-        best = ps.solve(problem, "exact", stop=ps.MaxSteps(30))
+        best = ps.solve(problem, "exact", stop=ps.MaxSteps(300))
         limit = ps.bound(problem)
         missed = {
             solver: _missed(problem, solver, best.baseline, best.score) for solver in HEURISTICS

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _DEFAULT_SECONDS = 60.0
 _MOST_GROUPS = 100_000  # candidates beyond which no integer program is tried
 _NODES = (1, 100, 2_000, 40_000, 800_000)  # of the integer program, one attempt after the other
+_GROUPS_A_STEP, _NODES_A_STEP = 1000, 50  # an attempt counts as groups times nodes
 _UNPROVEN = 1e-9  # relative: a bound so close to the value proves it
 
 
@@ -38,8 +39,9 @@ class Exact(ColumnSolver):
     keeps. All groups that an order better than the incumbent could use are listed by one exact
     pricing, and an integer program over them finds the optimum or shows that there is none: HiGHS,
     or CP-SAT as a second, independent prover. Up to 16 columns are solved by dynamic programming.
-    A step is the annealing, a pricing of all groups, or one attempt at the integer program, each
-    with a larger limit of nodes than the one before; an attempt that the clock cuts is dropped.
+    A step is the annealing, a pricing of all groups, or 50 nodes of the integer program for every
+    thousand groups. Each attempt at it has a larger limit of nodes than the one before; one that
+    does not fit into the steps is not begun, and one that the clock cuts is dropped.
 
     The status is ``optimal`` only with a proof. HiGHS proves up to its tolerance, 1e-6 of the
     largest reduced value (some 1e-9 of the score).
@@ -141,6 +143,9 @@ class _Proof:
     def _attempts(self, found: Found, limit: Limit) -> Iterator[Step]:
         best = limit.value
         for nodes in _NODES[: self.solver.attempts]:
+            steps = max(1, len(found.values) // _GROUPS_A_STEP) * max(1, nodes // _NODES_A_STEP)
+            if self.budget.steps is not None and self.budget.steps < steps:
+                return
             answer = self._asked(found, limit, nodes)
             best = min(best, max(answer.limit, self.score))
             if answer.finished and answer.order is not None:
@@ -150,7 +155,7 @@ class _Proof:
             if not answer.finished:  # what the clock cut cannot be repeated: only the bound counts
                 yield self._step(best, "partition", steps=0)
                 return
-            yield self._step(best, "partition", optimal=answer.proven)
+            yield self._step(best, "partition", optimal=answer.proven, steps=steps)
             if answer.proven or self._over():
                 return
 

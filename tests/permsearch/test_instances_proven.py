@@ -41,7 +41,7 @@ def test_optimum_bound_and_missed_shares(stored: dict[str, Any]) -> None:
     """The optimum is proven again, the bound is no looser, and no heuristic got worse."""
     problem = problem_of(stored)
     assert problem.total == pytest.approx(stored["total"], rel=1e-9)
-    best = ps.solve(problem, "exact", stop=ps.MaxSteps(30))
+    best = ps.solve(problem, "exact", stop=ps.MaxSteps(300))
     assert best.status is ps.Status.OPTIMAL
     assert best.score == pytest.approx(stored["optimum"], rel=1e-8)
     limit = ps.bound(problem)

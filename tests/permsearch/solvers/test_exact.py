@@ -20,8 +20,8 @@ SMALL = [("2:4", 20, 24), ("1:4", 20, 10), ("3:4", 20, 10), ("2:3", 21, 12), ("1
 def test_two_provers_agree(pattern: str, count: int, rows: int, kind: str) -> None:
     """HiGHS and CP-SAT prove the same value, and no bound lies below it."""
     problem = ps.single(ps.instances.instance(kind, rows, count, seed=1), pattern)
-    first = ps.solve(problem, Exact(), stop=ps.MaxSteps(40))
-    second = ps.solve(problem, Exact("cpsat"), stop=ps.MaxSteps(40))
+    first = ps.solve(problem, Exact(), stop=ps.MaxSteps(400))
+    second = ps.solve(problem, Exact("cpsat"), stop=ps.MaxSteps(400))
     assert first.status is second.status is ps.Status.OPTIMAL
     assert first.score == pytest.approx(second.score, rel=1e-9)
     assert ps.bound(problem).value >= first.score
@@ -36,7 +36,7 @@ def test_equals_dynamic_programming(monkeypatch: pytest.MonkeyPatch) -> None:
         weight = ps.instances.gaussian(9, 16, seed=seed)
         for scores in (weight, np.round(weight), weight * 1e-6, weight * 1e6):
             problem = ps.single(scores, "2:4")
-            found = ps.solve(problem, Exact(anneal_steps=1), stop=ps.MaxSteps(40))
+            found = ps.solve(problem, Exact(anneal_steps=1), stop=ps.MaxSteps(400))
             assert found.status is ps.Status.OPTIMAL
             assert found.score == pytest.approx(ps.solve(problem, "exhaustive").score, rel=1e-9)
 
@@ -44,7 +44,7 @@ def test_equals_dynamic_programming(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_start_is_kept_and_every_stop_is_a_valid_bound() -> None:
     """Stopped after any number of steps: no less than the start, no bound below the optimum."""
     problem = ps.single(ps.instances.gaussian(24, 28, seed=2), "2:4")
-    best = ps.solve(problem, "exact", stop=ps.MaxSteps(40))
+    best = ps.solve(problem, "exact", stop=ps.MaxSteps(400))
     assert best.status is ps.Status.OPTIMAL
     bounds = []
     for steps in range(best.steps + 1):
@@ -64,7 +64,7 @@ def test_segments_are_proven_one_by_one() -> None:
     weight = np.abs(ps.instances.gaussian(16, 52, seed=3))
     domain = ps.Segments((24, 8, 20))
     problem = Problem({"cols": domain}, (Term(weight, ps.NM(2, 4), cols="cols"),))
-    found = ps.solve(problem, "exact", stop=ps.MaxSteps(90))
+    found = ps.solve(problem, "exact", stop=ps.MaxSteps(900))
     assert found.status is ps.Status.OPTIMAL
     assert found.bound == pytest.approx(found.score, rel=1e-6)
     some = ps.solve(problem, "exact", stop=ps.MaxSteps(7))
