@@ -43,6 +43,7 @@ _EXCHANGES = 16  # random exchanges for each column
 _GAIN = 3e-6  # relative gain of a pricing below which none follows
 MOST_GROUPS = 5e12  # beyond them no pricing is tried
 _MOST_PREFIXES = 4e6
+_MOST_WIDE = 2.5e6  # groups of more than four columns: their prefixes cost more than they do
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +76,8 @@ class Limit:
 def obstacle(stack: Stack) -> str | None:
     """Say why not all groups of a stack can be priced, or None when they can."""
     count, m = len(stack.columns), stack.m
-    if comb(count, m) > MOST_GROUPS or comb(count - 2, m - 2) > _MOST_PREFIXES:
+    most = MOST_GROUPS if m <= 4 else _MOST_WIDE
+    if comb(count, m) > most or comb(count - 2, m - 2) > _MOST_PREFIXES:
         return f"{comb(count, m):.2g} groups of {m} out of {count} columns are too many to price"
     return None
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _MATCHED = 1024  # columns up to which 1:2 is solved to proven optimality at any budget
 _PROVEN = 32  # columns up to which a proof takes a second or so
 _PROVEN_GROUPS = 50_000
+_CANDIDATES = 3000
 _LOCAL_STEPS = 20_000  # swaps tried on what no column solver takes
 
 
@@ -110,5 +111,5 @@ def _method(stack: Stack) -> ColumnSolver:
     if stack.m == 2 and columns <= _MATCHED:
         return Matching()
     if columns <= _PROVEN and comb(columns, stack.m) <= _PROVEN_GROUPS:
-        return Exact(attempts=2)
+        return Exact(attempts=2, most_groups=_CANDIDATES)
     return Anneal()

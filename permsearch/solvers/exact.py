@@ -54,11 +54,14 @@ class Exact(ColumnSolver):
         Length of the annealing.
     attempts
         How often the integer program is tried, at most; the later ones may take very long.
+    most_groups
+        Groups beyond which no integer program is tried.
     """
 
     prover: Literal["highs", "cpsat"] = "highs"
     anneal_steps: int = 2000
     attempts: int = len(_NODES)
+    most_groups: int = _MOST_GROUPS
 
     def __post_init__(self) -> None:
         if self.prover not in {"highs", "cpsat"}:
@@ -174,7 +177,7 @@ class _Proof:
         # one group of such an order may take the incumbent's whole distance from the limit
         least = limit.level - (limit.value - self.score) - 1e-12 * abs(limit.value)
         priced = Pricer(self.stack).above(limit.duals, least, halted=self._over)
-        if priced is None or priced[1] > least or len(priced[0].values) > _MOST_GROUPS:
+        if priced is None or priced[1] > least or len(priced[0].values) > self.solver.most_groups:
             return None
         return priced[0]
 
