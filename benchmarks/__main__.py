@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-PARTS = ("throughput", "ladder", "window")
+PARTS = ("throughput", "ladder", "window", "certificates", "proven")
 
 
 def _one_thread() -> None:
@@ -61,7 +61,15 @@ def main() -> None:
     """Run the parts that are asked for and write the JSON file."""
     arguments = _arguments()
     _one_thread()
-    from benchmarks import against_window, ladder, machine, tables, throughput
+    from benchmarks import (
+        against_window,
+        certificates,
+        ladder,
+        machine,
+        proven,
+        tables,
+        throughput,
+    )
 
     out: dict[str, Any] = {"machine": machine.describe()}
     _shown([out["machine"]])
@@ -71,6 +79,10 @@ def main() -> None:
         out["splits"] = _shown([throughput.splits()])
     if "ladder" in arguments.parts:
         out["ladder"] = _shown(ladder.run(range(arguments.seeds), arguments.longest))
+    if "certificates" in arguments.parts:
+        out["certificates"] = _shown(certificates.run(arguments.longest))
+    if "proven" in arguments.parts:
+        out["proven"] = _shown(proven.run())
     if "window" in arguments.parts:
         out["window"] = _shown(against_window.run())
         out["window_summary"] = _shown([against_window.summary(out["window"])])

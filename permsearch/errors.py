@@ -38,6 +38,10 @@ class FileError(PermsearchError, OSError):
     """A file is missing, truncated, foreign or cannot be written."""
 
 
+class CertificateError(PermsearchError, ValueError):
+    """A certificate belongs to other scores or does not prove the limit it states."""
+
+
 class MissingExtra(PermsearchError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 

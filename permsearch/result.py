@@ -12,6 +12,9 @@ from permsearch.orders import Order, identity
 from permsearch.patterns import Axis, Mask, zero_columns
 from permsearch.problem import Problem, Solution, Term
 
+# Kinds of bounds that are usually close to what can be reached.
+TIGHT = frozenset({"exact", "matching", "partition"})
+
 
 class Status(Enum):
     """How a search ended.
@@ -104,6 +107,17 @@ class SearchResult:
     def gap(self) -> float:
         """(bound - score) / bound: 0 means proven optimal."""
         return max(0.0, self.bound - self.score) / self.bound if self.bound > 0 else 0.0
+
+    @property
+    def certified(self) -> float | None:
+        """Share of the possible gain that is proven to be taken; None without a tight bound.
+
+        (score - baseline) / (bound - baseline); 1 where no gain is possible.
+        """
+        if self.bound_kind not in TIGHT:
+            return None
+        room = self.bound - self.baseline
+        return (self.score - self.baseline) / room if room > 1e-12 * self.bound else 1.0
 
     @property
     def efficacy(self) -> float:

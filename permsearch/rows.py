@@ -28,11 +28,15 @@ COLUMNS = (
     "bound_kind",
     "efficacy",
     "gap",
+    "certified",
     "status",
     "total",
     "padding",
 )
-"""The keys of a row. retained, baseline and bound are shares of `total`, the sum of all scores."""
+"""The keys of a row. retained, baseline and bound are shares of `total`, the sum of all scores.
+
+certified is the share of the possible gain that is proven to be taken, None without a tight bound.
+"""
 
 
 def result_row(tensor: str, shape: tuple[int, ...], result: SearchResult, *, solver: str) -> Row:
@@ -65,6 +69,7 @@ def result_row(tensor: str, shape: tuple[int, ...], result: SearchResult, *, sol
         "bound_kind": result.bound_kind,
         "efficacy": result.efficacy,
         "gap": result.gap,
+        "certified": result.certified,
         "status": str(result.status),
         "total": result.total,
         "padding": int(result.details.get("padding", 0)),

@@ -64,7 +64,10 @@ class SearchOptions:
                 pad=self.pad,
                 name=name,
             )
-            return tightened(result, bound(result.problem)) if self.bound else result
+            if not self.bound:
+                return result
+            start = result.solution if result.score > result.baseline else None
+            return tightened(result, bound(result.problem, start=start))
         except PermsearchError as error:
             if name in str(error):
                 raise

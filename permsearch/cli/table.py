@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from permsearch.report.text import clean, percent, points, seconds, share, times
+from permsearch.result import TIGHT
 
 Format = Callable[[Mapping[str, Any]], str]
 
@@ -32,7 +33,8 @@ START = Column("start", lambda row: share(row["baseline"]), 6)
 GAIN = Column("gain", lambda row: points(row["retained"] - row["baseline"]), 6)
 EFFICACY = Column("efficacy", lambda row: percent(row["efficacy"]), 8)
 BOUND = Column("bound", lambda row: share(row["bound"]), 6)
-KIND = Column("kind", lambda row: str(row["bound_kind"]), 8, left=True)
+KIND = Column("kind", lambda row: _kind(row["bound_kind"]), 15, left=True)
+CERTIFIED = Column("of gain", lambda row: percent(row["certified"]), 7)
 GAP = Column("gap", lambda row: percent(row["gap"]), 6)
 STEPS = Column("steps", lambda row: str(row["steps"]), 9)
 TIME = Column("cpu", lambda row: seconds(row["cpu_seconds"]), 9)
@@ -40,10 +42,14 @@ STATUS = Column("status", lambda row: str(row["status"]), 9, left=True)
 OVER_WINDOW = Column("vs window", lambda row: times(row["gain_over_window"]), 9)
 COUNT = Column("tensors", lambda row: str(row["tensors"]), 7)
 
-SEARCHED = (TENSOR, SHAPE, RETAINED, START, GAIN, EFFICACY, BOUND, TIME, STATUS)
-COMPARED = (TENSOR, SHAPE, SOLVER, RETAINED, GAIN, EFFICACY, GAP, TIME, STATUS)
+SEARCHED = (TENSOR, SHAPE, RETAINED, START, GAIN, EFFICACY, BOUND, CERTIFIED, TIME, STATUS)
+COMPARED = (TENSOR, SHAPE, SOLVER, RETAINED, GAIN, EFFICACY, GAP, CERTIFIED, TIME, STATUS)
 SUMMARY = (SOLVER, COUNT, RETAINED, GAIN, EFFICACY, GAP, TIME, OVER_WINDOW)
 BOUNDED = (TENSOR, SHAPE, START, BOUND, KIND, TIME)
+
+
+def _kind(kind: str) -> str:
+    return kind if kind in TIGHT else f"{kind} (loose)"
 
 
 class Table:

@@ -50,6 +50,7 @@ class _Search:
     status: Status | None = None
     planned: bool = False  # whether it has a schedule
     cut: bool = False  # whether its steps or its time ended it
+    limit: tuple[float, str] | None = None  # the lowest bound it reported
 
     def __post_init__(self) -> None:
         self.value = self.piece.stack.total(self.best)
@@ -61,6 +62,8 @@ class _Search:
             self.status = self.status or Status.STOPPED
             return False
         self.budget.done += step.steps
+        if step.limit is not None and (self.limit is None or step.limit < self.limit):
+            self.limit = step.limit
         self.planned = self.planned or step.planned
         clockless = step.planned or self.budget.unclocked or step.steps == 0
         stopped = self.run.advance(step.steps, self._keep(step), planned=clockless)
@@ -204,6 +207,11 @@ def _effort(piece: Piece) -> float:
 
 
 def _place(search: _Search, solution: dict[str, NDArray[np.intp]]) -> None:
+    limit = search.limit
+    if search.status is Status.OPTIMAL:
+        limit = (search.value, "exact")
+    if limit is not None:
+        search.run.limits.append((search.piece, *limit))
     name = search.piece.variable
     solution[name] = search.piece.place(solution[name], search.best)
 

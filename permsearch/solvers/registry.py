@@ -19,6 +19,7 @@ _SOLVERS = {
     "assignment": ("assignment", "Assignment"),
     "anneal": ("anneal", "Anneal"),
     "exhaustive": ("exhaustive", "Exhaustive"),
+    "exact": ("exact", "Exact"),
     "auto": ("auto", "Auto"),
 }
 

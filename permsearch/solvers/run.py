@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from permsearch import bounds
 from permsearch.problem import Problem, Solution
 from permsearch.result import SearchResult, Status, TracePoint
+from permsearch.stack import Piece
 from permsearch.stop import Progress, StoppingCriterion
 
 
@@ -36,6 +37,9 @@ class Step:
     planned
         The run is inside a schedule whose length was fixed from the time that was left: it is
         not cut by the clock, so that repeating the run with its steps repeats its orders.
+    limit
+        What no order of the stack exceeds, in the stack's units and rounded up, and the kind of
+        that bound; None where the solver knows none.
     """
 
     steps: int
@@ -44,6 +48,7 @@ class Step:
     converged: bool = False
     optimal: bool = False
     planned: bool = False
+    limit: tuple[float, str] | None = None
 
 
 class Clock:
@@ -78,6 +83,7 @@ class Run:
     since_best: int = 0
     best: float = 0.0
     trace: list[TracePoint] = field(default_factory=list)
+    limits: list[tuple[Piece, float, str]] = field(default_factory=list)  # that the solver proved
 
     @classmethod
     def begin(
@@ -128,7 +134,7 @@ class Run:
         score = self.problem.evaluate(solution)
         if score < self.baseline:
             solution, score = self.start, self.baseline
-        limit = bounds.cheap(self.problem)
+        limit = bounds.by_pieces(self.problem, self.limits)
         ceiling = bounds.unconstrained(self.problem)
         if status is Status.OPTIMAL or not self.problem.sensitive:
             status = Status.OPTIMAL

@@ -48,9 +48,13 @@ def several_pieces(rows: int = 24) -> Problem:
     return Problem({"a": Segments((8, 16)), "b": Free(24)}, terms)
 
 
-def solvers_of(problem: Problem) -> pytest.MarkDecorator:
+def solvers_of(problem: Problem, without: tuple[str, ...] = ()) -> pytest.MarkDecorator:
     """Return the mark that runs a test with every solver that takes a problem."""
-    taking = {name: s for name, s in SOLVERS.items() if s.supports(problem) is None}
+    taking = {
+        name: s
+        for name, s in SOLVERS.items()
+        if s.supports(problem) is None and name not in without
+    }
     return pytest.mark.parametrize("solver", taking.values(), ids=taking.keys())
 
 
@@ -160,7 +164,7 @@ def large(rows: int = 40, cols: int = 64) -> Problem:
     return ps.single(ps.instances.gaussian(rows, cols, seed=5), "2:4")
 
 
-@solvers_of(large())
+@solvers_of(large(), without=("exact",))  # its proofs take long; test_exact.py has small ones
 @pytest.mark.parametrize("factor", [1e6, 1e-6])
 @pytest.mark.parametrize("kind", ["gaussian", "lognormal_columns"])
 def test_scaling_by_any_factor_changes_no_share(
@@ -175,7 +179,7 @@ def test_scaling_by_any_factor_changes_no_share(
     assert two.retained == pytest.approx(one.retained, abs=1e-4)
 
 
-@solvers_of(large())
+@solvers_of(large(), without=("exact",))  # test_certificates.py has a smaller one
 @pytest.mark.parametrize("pattern", ["2:4", "1:2", "4:8"])
 def test_threads_change_nothing(
     solver: ps.Solver, pattern: str, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,118 @@
+"""Which limit each piece of a problem gets, by what was asked for and the time there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike, NDArray
+
+from permsearch.bounds import Bound, row_limit, widened
+from permsearch.certificates.certificate import Certificate, Proof, fingerprint_of
+from permsearch.certificates.certify import (
+    expected_seconds,
+    good_order,
+    matching_proof,
+    partition_proof,
+)
+from permsearch.certificates.matching import MOST_COLUMNS
+from permsearch.certificates.partition import obstacle
+from permsearch.errors import UnsupportedProblem
+from permsearch.problem import Problem
+from permsearch.stack import Piece
+from permsearch.stop import Progress, StoppingCriterion
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_PATIENCE = 3.0  # seconds for a piece where no criterion limits them
+_CERTIFIED = {"partition", "matching", "row"}
+
+
+class Plan:
+    """How the pieces of one problem are bounded.
+
+    Parameters
+    ----------
+    problem, method, stop, start
+        As for `permsearch.bound`; the criterion's clock is running.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        method: str,
+        stop: StoppingCriterion | None,
+        start: Mapping[str, ArrayLike] | None,
+    ) -> None:
+        self._problem, self._method, self._stop = problem, method, stop
+        self._start = None if start is None else problem.complete(start)
+
+    def proof(self, piece: Piece) -> Proof:
+        """Return the limit of one piece and its proof; the per-row limit when time is over."""
+        row = Proof(piece.variable, piece.first, "row", row_limit(self._problem, piece))
+        if self._method == "row" or row.value == 0 or self._over():
+            return row
+        found = self._tight(piece) or self._pair(piece)
+        return row if found is None or found.value >= row.value else found
+
+    def certified(self, bound: Bound, proofs: Sequence[Proof]) -> Bound:
+        """Return the bound with its certificate, where every piece can be checked again."""
+        kinds = {proof.kind for proof in proofs}
+        if not kinds or kinds == {"row"} or not kinds <= _CERTIFIED:
+            return bound
+        fingerprint = fingerprint_of(self._problem)
+        certificate = Certificate(bound.kind, bound.value, fingerprint, tuple(proofs))
+        return replace(bound, certificate=certificate)
+
+    def _over(self) -> bool:
+        return self._stop is not None and self._stop(Progress(0, 0.0, 0.0, 0.0, 0))
+
+    def _tight(self, piece: Piece) -> Proof | None:
+        """Return a tight limit where one was asked for, or is expected to fit into the time."""
+        method = self._method
+        if method == "pair":
+            return None
+        if method == "auto":
+            if expected_seconds(piece.stack) > self._seconds():
+                return None
+            method = "matching" if piece.stack.m == 2 else "partition"
+        self._require(piece, method)
+        if method == "matching":
+            return matching_proof(self._problem, piece, self._order(piece))
+        return partition_proof(self._problem, piece, self._order(piece), self._stop)
+
+    def _require(self, piece: Piece, method: str) -> None:
+        stack = piece.stack
+        if method == "matching":
+            fits = stack.m == 2 and len(stack.columns) <= MOST_COLUMNS
+            reason = None if fits else f"not 1:2 of at most {MOST_COLUMNS} columns"
+        else:
+            reason = obstacle(stack)
+        if reason is not None:
+            raise UnsupportedProblem(
+                f"no {method} bound for variable {piece.variable!r}: {reason}; use method 'auto'."
+            )
+
+    def _order(self, piece: Piece) -> NDArray[np.int64]:
+        if self._start is None:
+            return good_order(piece.stack)
+        return piece.local(self._start[piece.variable])
+
+    def _seconds(self) -> float:
+        """Return the seconds that one piece may take."""
+        if self._stop is None:
+            return _PATIENCE
+        horizon = self._stop.horizon
+        limits = [limit for limit in (horizon.seconds, horizon.cpu) if limit is not None]
+        return min(limits, default=_PATIENCE)
+
+    def _pair(self, piece: Piece) -> Proof | None:
+        from permsearch._pair_bound import pair_limit
+
+        stack = piece.stack
+        limit = pair_limit(stack.columns, stack.n, stack.m, stop=self._stop)
+        if limit is None:
+            return None
+        return Proof(piece.variable, piece.first, "pair", widened(self._problem, piece, limit))

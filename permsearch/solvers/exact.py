@@ -1,0 +1,195 @@
+"""The proven optimum: set partitioning by column generation, then an integer program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from permsearch.solvers.base import Budget, ColumnSolver, Step, column_obstacle
+from permsearch.solvers.exhaustive import MAX_COLUMNS, Exhaustive
+from permsearch.stack import pieces
+from permsearch.stop import MaxSeconds, StoppingCriterion
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from permsearch.certificates.partition import Limit
+    from permsearch.certificates.pricing import Found
+    from permsearch.problem import Problem
+    from permsearch.solvers._proving import Answer
+    from permsearch.stack import Stack
+
+    I64 = NDArray[np.int64]
+
+_DEFAULT_SECONDS = 60.0
+_MOST_GROUPS = 100_000  # candidates beyond which no integer program is tried
+_NODES = (1, 100, 2_000, 40_000, 800_000)  # of the integer program, one attempt after the other
+_GROUPS_A_STEP, _NODES_A_STEP = 1000, 50  # an attempt counts as groups times nodes
+_UNPROVEN = 1e-9  # relative: a bound so close to the value proves it
+
+
+@dataclass(frozen=True, slots=True)
+class Exact(ColumnSolver):
+    """Find the best order and prove it, or stop with the best order and the best bound so far.
+
+    A short annealing from the start gives an incumbent. Column generation bounds what any order
+    keeps. All groups that an order better than the incumbent could use are listed by one exact
+    pricing, and an integer program over them finds the optimum or shows that there is none: HiGHS,
+    or CP-SAT as a second, independent prover. Up to 16 columns are solved by dynamic programming.
+    A step is the annealing, a pricing of all groups, or 50 nodes of the integer program for every
+    thousand groups. Each attempt at it has a larger limit of nodes than the one before; one that
+    does not fit into the steps is not begun, and one that the clock cuts is dropped.
+
+    The status is ``optimal`` only with a proof. HiGHS proves up to its tolerance, 1e-6 of the
+    largest reduced value (some 1e-9 of the score).
+
+    Parameters
+    ----------
+    prover
+        ``highs`` or ``cpsat``.
+    anneal_steps
+        Length of the annealing.
+    attempts
+        How often the integer program is tried, at most; the later ones may take very long.
+    most_groups
+        Groups beyond which no integer program is tried.
+    """
+
+    prover: Literal["highs", "cpsat"] = "highs"
+    anneal_steps: int = 2000
+    attempts: int = len(_NODES)
+    most_groups: int = _MOST_GROUPS
+
+    def __post_init__(self) -> None:
+        if self.prover not in {"highs", "cpsat"}:
+            raise ValueError(f"unknown prover {self.prover!r}; choose 'highs' or 'cpsat'.")
+        if self.anneal_steps < 0:
+            raise ValueError(f"anneal_steps must be at least 0, got {self.anneal_steps}.")
+        if not 1 <= self.attempts <= len(_NODES):
+            raise ValueError(f"attempts must be 1 to {len(_NODES)}, got {self.attempts}.")
+
+    @property
+    def default_stop(self) -> StoppingCriterion:
+        """Stop after a minute."""
+        return MaxSeconds(_DEFAULT_SECONDS)
+
+    def supports(self, problem: Problem) -> str | None:
+        """N:M problems whose groups of columns can all be priced."""
+        from permsearch.certificates.partition import obstacle
+
+        reason = column_obstacle(problem)
+        if reason is not None:
+            return reason
+        for piece in pieces(problem):
+            reason = obstacle(piece.stack)
+            if len(piece.stack.columns) > MAX_COLUMNS and reason is not None:
+                return f"{reason}; use solver 'auto'."
+        return None
+
+    def _run(
+        self, stack: Stack, order: I64, rng: np.random.Generator, budget: Budget
+    ) -> Iterator[Step]:
+        if len(stack.columns) <= MAX_COLUMNS:
+            yield from Exhaustive()._run(stack, order, rng, budget)  # noqa: SLF001
+            return
+        if not stack.columns.any():
+            yield Step(1, order, optimal=True)
+            return
+        order = self._incumbent(stack, order, int(rng.integers(1 << 31)))
+        yield Step(1, order)
+        yield from _Proof(self, stack, order, budget).steps()
+
+    def _incumbent(self, stack: Stack, order: I64, seed: int) -> I64:
+        from permsearch.domains import Free
+        from permsearch.patterns import NM
+        from permsearch.problem import Problem, Term
+        from permsearch.solvers.registry import get_solver
+        from permsearch.stop import MaxSteps
+
+        term = Term(stack.columns.T, NM(stack.n, stack.m), cols="cols")
+        problem = Problem({"cols": Free(len(order))}, (term,))
+        solver = get_solver("matching" if stack.m == 2 else "anneal")
+        stop = MaxSteps(self.anneal_steps)
+        result = solver.solve(problem, stop=stop, start={"cols": order}, seed=seed)
+        return result.solution["cols"].astype(np.int64)
+
+
+class _Proof:
+    """One stack being proven: the best order so far, and the lowest limit."""
+
+    def __init__(self, solver: Exact, stack: Stack, order: I64, budget: Budget) -> None:
+        self.solver, self.stack, self.budget = solver, stack, budget
+        self.order = order
+        self.score = self._value(order)
+        self.limit: Limit | None = None
+
+    def steps(self) -> Iterator[Step]:
+        """Yield a step after each pricing and each attempt."""
+        from permsearch.certificates.partition import limits
+
+        for limit in limits(self.stack, self.order, self._over):
+            self.limit = limit
+            yield self._step(limit.value, "partition")
+            if self._closed(limit.value):
+                return
+        if self.limit is None or self._over():
+            return
+        found = self._candidates(self.limit)
+        if found is None:
+            return
+        yield self._step(self.limit.value, "partition")
+        yield from self._attempts(found, self.limit)
+
+    def _attempts(self, found: Found, limit: Limit) -> Iterator[Step]:
+        best = limit.value
+        for nodes in _NODES[: self.solver.attempts]:
+            steps = max(1, len(found.values) // _GROUPS_A_STEP) * max(1, nodes // _NODES_A_STEP)
+            if self.budget.steps is not None and self.budget.steps < steps:
+                return
+            answer = self._asked(found, limit, nodes)
+            best = min(best, max(answer.limit, self.score))
+            if answer.finished and answer.order is not None:
+                value = self._value(answer.order)
+                if value > self.score:
+                    self.order, self.score = answer.order, value
+            if not answer.finished:  # what the clock cut cannot be repeated: only the bound counts
+                yield self._step(best, "partition", steps=0)
+                return
+            yield self._step(best, "partition", optimal=answer.proven, steps=steps)
+            if answer.proven or self._over():
+                return
+
+    def _asked(self, found: Found, limit: Limit, nodes: int) -> Answer:
+        from permsearch.solvers._proving import by_cpsat, by_highs
+
+        seconds = self.budget.seconds
+        if self.solver.prover == "cpsat":
+            return by_cpsat(found, limit.duals, seconds=seconds)
+        return by_highs(found, limit.duals, nodes=nodes, seconds=seconds)
+
+    def _candidates(self, limit: Limit) -> Found | None:
+        """Return all groups that an order better than the incumbent may use, None if too many."""
+        from permsearch.certificates.pricing import Pricer
+
+        # one group of such an order may take the incumbent's whole distance from the limit
+        least = limit.level - (limit.value - self.score) - 1e-12 * abs(limit.value)
+        priced = Pricer(self.stack).above(limit.duals, least, halted=self._over)
+        if priced is None or priced[1] > least or len(priced[0].values) > self.solver.most_groups:
+            return None
+        return priced[0]
+
+    def _over(self) -> bool:
+        return self.budget.seconds == 0.0
+
+    def _closed(self, limit: float) -> bool:
+        return limit <= self.score * (1 + _UNPROVEN)
+
+    def _step(self, limit: float, kind: str, *, optimal: bool = False, steps: int = 1) -> Step:
+        done = optimal or self._closed(limit)
+        return Step(steps, self.order, optimal=done, limit=(limit, kind))
+
+    def _value(self, order: I64) -> float:
+        return self.stack.total(order) / self.stack.scale
