@@ -7,7 +7,8 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 p
 # Extra options for installing torch. On Linux its default build carries the CUDA libraries (about
 # 3 GB); TORCH_FLAGS='--index-url https://download.pytorch.org/whl/cpu' installs the small one.
 TORCH_FLAGS ?=
-PYTEST_FLAGS ?=
+# Files are shared out over processes whole, so that few kernels are compiled twice.
+PYTEST_FLAGS ?= -n auto --maxprocesses 8 --dist loadfile
 DEMO_FLAGS ?=
 BENCH_FLAGS ?=
 

@@ -51,7 +51,7 @@ def main() -> None:
     assert (np.count_nonzero(stored.reshape(len(weight), -1, 4), axis=2) <= 2).all()
 
     # The product stays what it was if the inputs come in the same order.
-    x = np.random.default_rng(0).standard_normal(weight.shape[1])
+    x = np.random.default_rng(0).standard_normal((weight.shape[1],))
     assert np.allclose(stored @ x[r.cols], np.where(r.mask, weight, 0) @ x)
     print("mask and order checked: 2 of 4 in every group, the same product")
 

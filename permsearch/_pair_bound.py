@@ -117,8 +117,10 @@ def _weights(scaled: _Scaled, majorant: Majorant, degree: int) -> tuple[Floats, 
                 continue
             squares = _interpolate(table, cell, way) * np.sqrt(unit)[:, None]
             flat = squares.reshape(count, -1).astype(np.float32)
-            product = flat @ flat.T
-            weights += product if sign > 0 else -product
+            if sign > 0:
+                weights += flat @ flat.T
+            else:
+                weights -= flat @ flat.T
             # |error of w_ij| <= terms * unit * |f_i| |f_j| <= half of that times |f_i|^2 + |f_j|^2
             norm = float(np.einsum("ij,ij->", flat, flat, dtype=np.float64))
             error += 1.01 * (flat.shape[1] + 4) * _UNIT * norm
@@ -159,7 +161,7 @@ def _constant(scaled: _Scaled) -> float:
     return total
 
 
-def _scale(columns: NDArray[np.float32], n: int, m: int) -> _Scaled | None:
+def _scale(columns: NDArray[np.float32], n: int, m: int, knots: int) -> _Scaled | None:
     """Return the columns with their rows' quantiles and the knots; None when all rows are empty."""
     quantiles = _quantiles(columns, len(columns) // m * (m - n))
     live = np.flatnonzero(quantiles > 0)
@@ -167,7 +169,7 @@ def _scale(columns: NDArray[np.float32], n: int, m: int) -> _Scaled | None:
         return None
     rows = live[:: -(-live.size // _SAMPLE_SIDE)]
     sample = (columns[:: -(-len(columns) // _SAMPLE_SIDE), rows] / quantiles[rows]).ravel()
-    return _Scaled(columns, quantiles, pick_knots(sample, n / m, knot_count(m)))
+    return _Scaled(columns, quantiles, pick_knots(sample, n / m, knots))
 
 
 def _rounds(
@@ -202,7 +204,12 @@ def _rounds(
 
 
 def pair_limit(
-    columns: NDArray[np.float32], n: int, m: int, *, stop: StoppingCriterion | None = None
+    columns: NDArray[np.float32],
+    n: int,
+    m: int,
+    *,
+    knots: int | None = None,
+    stop: StoppingCriterion | None = None,
 ) -> float | None:
     """Return a limit that no order of the columns exceeds, or None where the method does not apply.
 
@@ -211,16 +218,19 @@ def pair_limit(
     Parameters
     ----------
     columns
-        Scores, shape (C, R), float32, >= 0.
+        Scores, shape (C, R), float32, >= 0, scaled so that float32 products do not underflow
+        (the largest near 1, as in a `Stack`).
     n, m
         Kept and group size, n < m, m divides C.
+    knots
+        Knots of the majorant, at least 2; default: as many as keep its linear program small.
     stop
         Asked after every round; its `best` is the limit without the part that no order changes.
     """
     count = len(columns)
     if not 2 <= m <= LARGEST_GROUP or count > MOST_COLUMNS or count < 2 * m:
         return None
-    scaled = _scale(columns, n, m)
+    scaled = _scale(columns, n, m, knots or knot_count(m))
     if scaled is None:
         return None
     grid = make_grid(scaled.knots, n, m)

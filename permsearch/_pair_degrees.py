@@ -73,7 +73,8 @@ def _graph(weights: Floats) -> Graph:
         centred[rows] = weights[rows] - base[rows, None] - base[None, :]
     np.fill_diagonal(centred, 0)
     spread = np.sqrt(np.einsum("ij,ij->i", centred, centred, dtype=np.float64) / count)
-    spread = np.maximum(spread, 1e-2 * float(spread.mean()))
+    flat = 1e-12 * float(np.abs(base).max()) + 1e-30
+    spread = np.maximum(spread, max(1e-2 * float(spread.mean()), flat))
     np.fill_diagonal(centred, -1e4 * spread)
     return Graph(base, spread, centred)
 
@@ -125,8 +126,8 @@ def best_duals(weights: Floats, degree: int) -> tuple[float, Floats, Graph]:
     graph = _graph(weights)
     duals = graph.base
     limit = dual_limit(weights, duals, degree)
-    if not float(graph.spread.max()) > 1e-12 * float(np.abs(graph.base).max()):
-        return limit, duals, graph
+    if float(graph.spread.max()) <= 2e-12 * float(np.abs(graph.base).max()) + 1e-29:
+        return limit, duals, graph  # all pairs weigh the same
     point = np.full(len(weights), 0.7)
     steps = int(np.clip(1.6e8 / len(weights) ** 2, 8, 40))
     for temperature in _TEMPERATURES:

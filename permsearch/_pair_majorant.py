@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 LARGEST_GROUP = 8
 _CONSTRAINTS = 2400  # multisets of M knots; a program of this size takes 20 to 200 ms
 _MOST_KNOTS = 20
+_APART = 1e-2  # least distance of knots, and the largest knot: far outside these limits the
+_TOP = 16.0  # program is ill-conditioned and there is nothing to gain
+_ITERATIONS = 20_000  # of the simplex method, against cycling; a usual program needs hundreds
 _REPAIR = 1e-11  # added to what the program's tolerance and float64 sums may have left open
 
 
@@ -79,7 +82,8 @@ def pick_knots(values: Floats, share: float, count: int) -> Floats:
     Parameters
     ----------
     values
-        A sample of the scores, each divided by its row's quantile, so `share` of them exceed 1.
+        A sample of the scores, each divided by its row's quantile, so that `share` of them are at
+        least 1.
     share
         N / M.
     count
@@ -89,7 +93,11 @@ def pick_knots(values: Floats, share: float, count: int) -> Floats:
     above = count - 1 - below
     low = np.quantile(values, np.linspace(0, 1 - share, below + 1)[1:-1])
     high = np.quantile(values, np.linspace(1 - share, 1 - 0.06 * share, above + 1)[1:])
-    return np.unique(np.concatenate([[0.0, 1.0], low[low < 1], high[high > 1]]))
+    knots = [0.0]
+    for knot in (*low[low < 1 - _APART], 1.0, *high[(high > 1) & (high < _TOP)]):
+        if knot >= knots[-1] + _APART:
+            knots.append(float(knot))
+    return np.array(knots)
 
 
 def make_grid(knots: Floats, n: int, m: int) -> Grid:
@@ -149,8 +157,9 @@ def cheapest(
         b_ub=np.concatenate([-grid.kept, np.zeros(len(rows))]),
         bounds=box,
         method="highs",
+        options={"maxiter": _ITERATIONS},
     )
-    if answer.x is None or not np.isfinite(answer.x).all():
+    if answer.status != 0:
         return None
     phi = np.zeros((len(grid.knots), len(grid.knots)))
     phi[first, second] = phi[second, first] = answer.x[:size]

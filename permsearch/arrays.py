@@ -11,6 +11,7 @@ from permsearch.errors import ScoresError
 from permsearch.patterns import Scores
 
 _EXACT = float(2**53)
+_LARGEST = 2.0**1000  # head-room for the few sums that a search adds up
 
 
 def _of(name: str) -> str:
@@ -28,8 +29,16 @@ def to_numpy(array: Any, name: str = "") -> NDArray[Any]:
         dtype = str(array.dtype)
         if "float" in dtype and dtype not in {"torch.float32", "torch.float64"}:
             array = array.float()
-        array = array.cpu().numpy()
-    out: NDArray[Any] = np.asarray(array)
+        try:
+            array = array.cpu().numpy()
+        except (TypeError, RuntimeError) as error:
+            raise ScoresError(
+                f"the weight{_of(name)} is a tensor that cannot be read as a dense array: {error}"
+            ) from None
+    try:
+        out: NDArray[Any] = np.asarray(array)
+    except ValueError as error:
+        raise ScoresError(f"the weight{_of(name)} is no array: {error}") from None
     if out.dtype.name.startswith(("bfloat", "float8", "float16")):
         out = out.astype(np.float32)
     if out.dtype == object or out.dtype.kind not in "fiub":
@@ -62,11 +71,12 @@ def _check(array: Scores, name: str, non_negative: bool) -> None:
         raise ScoresError(f"the weight{_of(name)} has shape {array.shape} and is empty.")
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.abs(array).sum(dtype=np.float64))
-    if not np.isfinite(total):
+    if not total < _LARGEST:
         bad = np.argwhere(~np.isfinite(array))
         if not len(bad):
             raise ScoresError(
-                f"the sum of the scores{_of(name)} overflows float64; multiply them by 2**-100."
+                f"the sum of the scores{_of(name)} comes too near to what float64 can hold; "
+                "multiply them by 2**-100."
             )
         at = tuple(int(i) for i in bad[0])
         raise ScoresError(
@@ -92,6 +102,20 @@ def as_scores(array: Any, name: str = "") -> Scores:
     scores = _as_float(to_numpy(array, name), name)
     _check(scores, name, non_negative=True)
     return np.ascontiguousarray(scores)
+
+
+def checked_scores(array: Any, name: str = "") -> Scores:
+    """Return scores as they are where float32 or float64 ones fit, a converted copy otherwise.
+
+    Raises
+    ------
+    ScoresError
+        Naming the tensor, the first offending value and its index.
+    """
+    if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64):
+        return as_scores(array, name)
+    _check(array, name, non_negative=True)
+    return array
 
 
 def magnitude(weight: Any, name: str = "") -> Scores:

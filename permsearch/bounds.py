@@ -8,8 +8,9 @@ Every limit is rounded up, so that a score summed in another order in float64 ca
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,8 +22,8 @@ from permsearch.errors import unknown
 from permsearch.layout import taps_as_rows
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
-from permsearch.stack import Stack, obstacle, pieces
-from permsearch.stop import StoppingCriterion
+from permsearch.stack import Piece, obstacle, pieces
+from permsearch.stop import Horizon, Progress, StoppingCriterion
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 
@@ -30,6 +31,7 @@ FloatArray: TypeAlias = NDArray[np.floating[Any]]
 ROUNDING = 2.0**-40
 # Relative error of narrowing a float64 score to the float32 of a stack, with room to spare.
 _NARROWING = 2.0**-23
+_TINY = float(np.finfo(np.float32).smallest_normal)
 _BLOCK = 1 << 22  # entries partitioned at a time
 _METHODS = ("auto", "pair", "row")
 
@@ -86,7 +88,7 @@ def unconstrained(problem: Problem) -> float:
 
     For N:M every row keeps its largest N/M, wherever they stand: the 100 % of `efficacy`.
     """
-    return _up(sum(_ceiling(term) for term in problem.terms))
+    return sum(_ceiling(term) for term in problem.terms)
 
 
 def bound(
@@ -103,8 +105,9 @@ def bound(
         ``row``, or ``pair`` (also ``auto``): the smaller of the per-row and the pairwise limit,
         the latter where it applies (2 <= M <= 8, at most 4096 columns).
     stop
-        Asked after every round of the pairwise limit; default: a few rounds, seconds at most for
-        a 1024 x 1024 matrix.
+        Asked before each independent piece and after every round (a step) of its pairwise limit;
+        the clock runs over all pieces, and pieces it does not reach keep their per-row limit.
+        Default: a few rounds, seconds at most for a 1024 x 1024 matrix.
 
     Examples
     --------
@@ -122,7 +125,7 @@ def bound(
         _term_bound(problem, term) for term in problem.terms if not term.sensitive & set(stacked)
     ]
     if stacked:
-        parts += _piece_bounds(problem, stacked, stop)
+        parts += _piece_bounds(problem, stacked, None if stop is None else _Shared(stop))
     return _sum(parts)
 
 
@@ -195,15 +198,41 @@ def _stackable(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name in problem.sensitive if obstacle(problem, name) is None)
 
 
-def _stack_bound(stack: Stack, slack: float, stop: StoppingCriterion | None) -> Bound:
-    row = _up(stack.scale * row_bound(stack.columns.T, stack.n, stack.m))
-    pair = pair_limit(stack.columns, stack.n, stack.m, stop=stop)
-    limit = Bound(row, "row")
-    if pair is not None and _up(stack.scale * pair) < row:
-        limit = Bound(_up(stack.scale * pair), "pair")
-    # A stack is float32; what narrowing took from a float64 score is given back.
-    tiny = stack.scale * stack.columns.size * float(np.finfo(np.float32).smallest_normal)
-    return Bound(limit.value * (1 + slack) + (tiny if slack else 0.0), limit.kind)
+class _Shared:
+    """A criterion whose clock started once for all pieces."""
+
+    def __init__(self, stop: StoppingCriterion) -> None:
+        self._stop = stop
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    @property
+    def horizon(self) -> Horizon:
+        return self._stop.horizon
+
+    def __call__(self, progress: Progress, /) -> bool:
+        elapsed, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return self._stop(replace(progress, elapsed=elapsed, cpu=cpu))
+
+
+def _piece_bound(problem: Problem, piece: Piece, stop: StoppingCriterion | None) -> Bound:
+    """Return the smaller of the per-row and the pairwise limit of one stack."""
+    stack, terms = piece.stack, list(problem.terms_on(piece.variable))
+    last = piece.first + len(stack.columns)
+    row = _up(
+        sum(
+            row_bound(taps_as_rows(term.scores[:, piece.first : last]), stack.n, stack.m)
+            for term in terms
+        )
+    )
+    late = stop is not None and stop(Progress(0, 0.0, 0.0, 0.0, 0))
+    pair = None if late else pair_limit(stack.columns, stack.n, stack.m, stop=stop)
+    if pair is None:
+        return Bound(row, "row")
+    if any(term.scores.dtype != np.float32 for term in terms):
+        # a stack is float32; what narrowing took from a float64 score is given back
+        pair = pair * (1 + _NARROWING) + stack.columns.size * _TINY
+    pair = _up(stack.scale * pair)
+    return Bound(pair, "pair") if pair < row else Bound(row, "row")
 
 
 def _piece_bounds(
@@ -214,9 +243,7 @@ def _piece_bounds(
     for piece in pieces(problem):
         if piece.variable not in covered:
             continue
-        terms = problem.terms_on(piece.variable)
-        wide = any(term.scores.dtype == np.float64 for term in terms)
-        yield _stack_bound(piece.stack, _NARROWING if wide else 0.0, stop)
+        yield _piece_bound(problem, piece, stop)
         covered[piece.variable].append((piece.first, len(piece.stack.columns)))
     for name in names:
         yield from _rest(problem, name, covered[name])

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from permsearch.bounds import Bound, bound
 from permsearch.errors import UnsupportedProblem
 from permsearch.io.atomic import written_aside
@@ -17,7 +15,7 @@ from permsearch.io.jsontext import json_text
 from permsearch.io.opening import Tensors, open_tensors
 from permsearch.io.select import Selection, Skipped, select
 from permsearch.io.source import TensorInfo, TensorSource
-from permsearch.patterns import NM, Pattern, parse_pattern
+from permsearch.patterns import Pattern, parse_pattern
 from permsearch.provenance import provenance
 from permsearch.result import SearchResult
 from permsearch.rows import Row, csv_text, result_row
@@ -177,9 +175,11 @@ def compared(
     runs = [(str(solver), replace(options, solver=solver, bound=False)) for solver in solvers]
     for _, run in runs:
         get_solver(run.solver)
-    _warm_up([run for _, run in runs])
-    for info in selection.chosen:
+    for position, info in enumerate(selection.chosen):
         weight = source.read(info.name)
+        if position == 0:
+            for _, run in runs:
+                run.warm_up(weight)
         limit: Bound | None = None
         for label, run in runs:
             try:
@@ -195,14 +195,3 @@ def compared(
 def _row(info: TensorInfo, result: SearchResult, limit: Bound | None, label: str) -> Row:
     best = result if limit is None else tightened(result, limit)
     return result_row(info.name, info.shape, best, solver=label)
-
-
-def _warm_up(runs: Sequence[SearchOptions]) -> None:
-    """Compile what the solvers need, so that no tensor's time includes it."""
-    for run in runs:
-        m = run.pattern.m if isinstance(run.pattern, NM) else 4
-        weight = np.random.default_rng(0).standard_normal((64, 16 * m)).astype(np.float32)
-        try:
-            replace(run, stop=MaxSteps(8)).search(weight, "warm-up")
-        except UnsupportedProblem:
-            continue

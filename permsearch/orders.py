@@ -38,7 +38,10 @@ def as_order(order: ArrayLike, size: int | None = None, name: str = "order") -> 
     OrderError
         Naming the first offending entry.
     """
-    array: NDArray[Any] = np.asarray(order)
+    try:
+        array: NDArray[Any] = np.asarray(order)
+    except ValueError as error:
+        raise OrderError(f"{name} is no array: {error}") from None
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise OrderError(
             f"{name} must be a 1-D integer array, got shape {array.shape} of {array.dtype}."
@@ -49,11 +52,12 @@ def as_order(order: ArrayLike, size: int | None = None, name: str = "order") -> 
     if outside.size:
         at = int(outside[0])
         raise OrderError(f"{name}[{at}] = {array[at]} lies outside 0..{array.size - 1}.")
-    counts = np.bincount(array, minlength=array.size)
+    checked: Order = array.astype(np.intp)
+    counts = np.bincount(checked, minlength=array.size)
     if (counts != 1).any():
         item = int(np.flatnonzero(counts != 1)[0])
         raise OrderError(f"{name} names item {item} {counts[item]} times; each must stand once.")
-    return array.astype(np.intp)
+    return checked
 
 
 def invert(order: ArrayLike) -> Order:

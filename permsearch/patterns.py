@@ -21,7 +21,7 @@ Scores: TypeAlias = NDArray[np.floating[Any]]
 Mask: TypeAlias = NDArray[np.bool_]
 
 MAX_M = 32
-_BLOCK = 1 << 22  # entries converted to float64 at a time, so that sums need no second matrix
+_BLOCK = 1 << 20  # entries handled at a time, so that the work stays in the cache
 
 
 @runtime_checkable
@@ -87,6 +87,9 @@ class NM:
     text: ClassVar[re.Pattern[str]] = re.compile(r"(\d+):(\d+)")
 
     def __post_init__(self) -> None:
+        for count in (self.n, self.m):
+            if isinstance(count, bool) or not isinstance(count, int | np.integer):
+                raise PatternError(f"N and M must be integers, got {self.n!r} and {self.m!r}.")
         if not 1 <= self.m <= MAX_M:
             raise PatternError(f"M must lie in 1..{MAX_M}, got {self.n}:{self.m}.")
         if not 1 <= self.n <= self.m:
@@ -134,12 +137,10 @@ class NM:
         """Return the sum of the `n` largest scores of every group, in float64."""
         self.check(scores.shape)
         groups = taps_as_rows(scores).reshape(-1, self.m)
-        total = 0.0
-        for start in range(0, len(groups), max(1, _BLOCK // self.m)):
-            block = groups[start : start + max(1, _BLOCK // self.m)]
-            top = np.partition(block, self.m - self.n, axis=1)[:, self.m - self.n :]
-            total += float(top.sum(dtype=np.float64))
-        return total
+        size = max(1, _BLOCK // self.m)
+        return sum(
+            _top_sum(groups[start : start + size], self.n) for start in range(0, len(groups), size)
+        )
 
     def accepts(self, mask: Mask) -> bool:
         """Decide whether no group keeps more than `n`."""
@@ -216,6 +217,23 @@ class Unstructured:
         return int(mask.sum()) <= self._count(mask.size)
 
 
+def _top_sum(groups: Scores, n: int) -> float:
+    """Return the sum of the `n` largest of every row, in float64.
+
+    Sorting insertion by whole columns: for the few entries of a group that is several times
+    faster than partitioning each row.
+    """
+    levels = np.zeros((n, len(groups)), groups.dtype)
+    carry = np.empty(len(groups), groups.dtype)
+    for place in range(groups.shape[1]):
+        carry[:] = groups[:, place]
+        for level in levels[: place + 1]:
+            smaller = np.minimum(level, carry)
+            np.maximum(level, carry, out=level)
+            carry = smaller
+    return float(levels.sum(dtype=np.float64))
+
+
 PATTERNS = (NM, Unstructured)
 
 
@@ -235,6 +253,8 @@ def parse_pattern(text: str | Pattern) -> Pattern:
     NM(n=2, m=4)
     """
     if not isinstance(text, str):
+        if isinstance(text, type) or not isinstance(text, Pattern):
+            raise PatternError(f"a pattern is a text such as '2:4' or a value; got {text!r}.")
         return text
     for kind in PATTERNS:
         match = kind.text.fullmatch(text.strip())

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from permsearch.arrays import checked_scores
 from permsearch.domains import Domain, contains, is_fixed, sample, size_of
 from permsearch.errors import OrderError, PatternError, ProblemError, unknown
 from permsearch.orders import Order, as_order, identity
@@ -44,6 +45,7 @@ class Term:
     name: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", checked_scores(self.scores, self.name))
         try:
             self.pattern.check(self.scores.shape)
         except PatternError as error:
@@ -92,6 +94,17 @@ def _order(solution: Solution, name: str | None, size: int) -> Order:
     return identity(size) if name is None or name not in solution else solution[name]
 
 
+def _check_domain(name: str, domain: object) -> None:
+    if isinstance(domain, type) or not isinstance(domain, Domain):
+        raise ProblemError(
+            f"variable {name!r} has the domain {domain!r}; one such as Free(size) is needed."
+        )
+    if any(length % domain.width for length in domain.segments):
+        raise ProblemError(
+            f"variable {name!r}: units of {domain.width} do not fill the segments of {domain}."
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """Variables and the terms that score them; the value is the sum of retained scores.
@@ -117,8 +130,13 @@ class Problem:
         object.__setattr__(self, "terms", tuple(self.terms))
         if not self.terms:
             raise ProblemError("a problem needs at least one term.")
+        for name, domain in self.domains.items():
+            _check_domain(name, domain)
         for position, term in enumerate(self.terms):
             self._check_term(term, term.name or f"term {position}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Problem, (dict(self.domains), self.terms)
 
     def _check_term(self, term: Term, name: str) -> None:
         for axis, variable in enumerate((term.rows, term.cols)):
@@ -179,6 +197,19 @@ class Problem:
         return sum(term.retained(orders) for term in self.terms)
 
 
+def checked_seed(seed: int) -> int:
+    """Return a seed as a plain integer.
+
+    Raises
+    ------
+    ValueError
+        When it is no integer >= 0.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be an integer >= 0, got {seed!r}.")
+    return int(seed)
+
+
 def random_solution(problem: Problem, *, seed: int = 0) -> Solution:
     """Return a legal order of every variable, drawn uniformly.
 
@@ -189,5 +220,5 @@ def random_solution(problem: Problem, *, seed: int = 0) -> Solution:
     >>> sorted(ps.random_solution(problem, seed=1)["cols"].tolist())
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checked_seed(seed))
     return {name: sample(domain, rng) for name, domain in problem.domains.items()}

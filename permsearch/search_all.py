@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,9 @@ from permsearch.result import SearchResult
 from permsearch.solve import search
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
-from permsearch.stop import StoppingCriterion
+from permsearch.stop import MaxSteps, StoppingCriterion
+
+_WARM_ROWS, _WARM_STEPS = 32, 8
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +69,21 @@ class SearchOptions:
                 raise
             raise type(error)(f"{name}: {error}") from error
 
+    def warm_up(self, weight: NDArray[Any]) -> None:
+        """Compile what a search of such a weight needs, so that no search pays for it in time.
+
+        A few rows and steps do, since kernels are chosen by pattern and columns. Whatever is
+        wrong with the weight is left for its own search to tell.
+        """
+        with contextlib.suppress(PermsearchError):
+            replace(self, stop=MaxSteps(_WARM_STEPS), bound=False).search(weight[:_WARM_ROWS], "")
+
+    @property
+    def timed(self) -> bool:
+        """Whether time may end a search."""
+        horizon = None if self.stop is None else self.stop.horizon
+        return horizon is None or horizon.seconds is not None or horizon.cpu is not None
+
 
 def tightened(result: SearchResult, limit: Bound) -> SearchResult:
     """Return the result with the smaller of its bound and `limit`."""
@@ -90,18 +108,28 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
         self.selection = selection
         self.options = options
         self._names = iter([info.name for info in selection.chosen])
+        self._cold = options.timed
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
         """The tensors left out, each with its reason."""
         return self.selection.skipped
 
+    @property
+    def surprising(self) -> tuple[Skipped, ...]:
+        """The skipped tensors that have rows and columns: likely meant to be searched."""
+        return self.selection.surprising()
+
     def __len__(self) -> int:
         return len(self.selection.chosen)
 
     def __next__(self) -> tuple[str, SearchResult]:
         name = next(self._names)
-        return name, self.options.search(self.source.read(name), name)
+        weight = self.source.read(name)
+        if self._cold:
+            self.options.warm_up(weight)
+            self._cold = False
+        return name, self.options.search(weight, name)
 
 
 def search_all(

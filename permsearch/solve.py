@@ -13,11 +13,11 @@ from permsearch.arrays import as_scores, magnitude, pad_columns
 from permsearch.domains import Domain, Free
 from permsearch.errors import ProblemError, ScoresError, unknown
 from permsearch.patterns import NM, Axis, Pattern, Scores, parse_pattern
-from permsearch.problem import Problem, Term
+from permsearch.problem import Problem, Term, checked_seed
 from permsearch.result import SearchResult
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
-from permsearch.stop import StoppingCriterion
+from permsearch.stop import StoppingCriterion, check_criterion
 
 Permute: TypeAlias = str | Iterable[str] | Mapping[str, Domain] | None
 Start: TypeAlias = ArrayLike | Mapping[str, ArrayLike] | None
@@ -67,13 +67,9 @@ def solve(
     >>> result.score > result.baseline
     True
     """
-    return get_solver(solver).solve(problem, stop=stop, start=start, seed=_checked_seed(seed))
-
-
-def _checked_seed(seed: int) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be an integer >= 0, got {seed!r}.")
-    return int(seed)
+    if stop is not None:
+        check_criterion(stop)
+    return get_solver(solver).solve(problem, stop=stop, start=start, seed=checked_seed(seed))
 
 
 def _domains(permute: Permute, pattern: Pattern, shape: tuple[int, ...]) -> dict[str, Domain]:
@@ -111,7 +107,6 @@ def single(
     used = magnitude(weight, name) if scores is None else _own_scores(weight, scores, name)
     if pad:
         used = _padded(used, parsed)
-    parsed.check(used.shape)
     domains = _domains(permute, parsed, used.shape)
     axes = {axis: axis if axis in domains else None for axis in _AXES}
     return Problem(domains, (Term(used, parsed, axes["rows"], axes["cols"], name),))
@@ -119,7 +114,7 @@ def single(
 
 def _own_scores(weight: Any, scores: Any, name: str) -> Scores:
     own = as_scores(scores, name)
-    shape = None if weight is None else tuple(weight.shape)
+    shape = None if weight is None else tuple(np.shape(weight))
     if shape is not None and shape != own.shape:
         raise ScoresError(f"scores have shape {own.shape}, but the weight has {shape}.")
     return own
@@ -196,7 +191,7 @@ def search(
     """
     problem = single(weight, pattern, scores=scores, permute=permute, pad=pad, name=name)
     result = solve(problem, solver, stop=stop, seed=seed, start=_as_solution(problem, start))
-    shape = scores.shape if weight is None else weight.shape
+    shape = np.shape(scores if weight is None else weight)
     padding = problem.terms[0].scores.shape[1] - int(shape[1])
     if padding:
         return replace(result, details={**result.details, "padding": padding})
@@ -206,6 +201,8 @@ def search(
 def _as_solution(problem: Problem, start: Start) -> Mapping[str, ArrayLike] | None:
     if start is None or isinstance(start, Mapping):
         return start
+    if not problem.domains:
+        raise ProblemError("no axis is reordered, so there is no order to start from.")
     if len(problem.domains) != 1:
         raise ProblemError(
             f"the axes {sorted(problem.domains)} are reordered; give start= as a mapping from "

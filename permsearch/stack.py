@@ -7,7 +7,7 @@ apart into one stack per segment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,12 +120,14 @@ def _stack(problem: Problem, variable: str, first: int, length: int) -> Stack:
     return Stack(columns, pattern.n, pattern.m, float(np.ldexp(1.0, exponent)))
 
 
-def pieces(problem: Problem) -> Iterator[Piece]:
-    """Yield the independent stacks of a problem whose variables have no `obstacle`.
+def pieces(problem: Problem, variables: Collection[str] | None = None) -> Iterator[Piece]:
+    """Yield the independent stacks of those variables (all, when None); none has an `obstacle`.
 
     Segments of a single group are left out: no order of them changes anything.
     """
     for variable in problem.sensitive:
+        if variables is not None and variable not in variables:
+            continue
         domain = problem.domains[variable]
         pattern = next(problem.terms_on(variable)).pattern
         assert isinstance(pattern, NM)

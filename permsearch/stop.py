@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -58,9 +60,31 @@ class StoppingCriterion(Protocol):
         """Decide whether to stop."""
 
 
-def _non_negative(name: str, value: float) -> None:
-    if not (value >= 0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be a finite number >= 0, got {value}.")
+def _check_steps(value: int) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not (whole and value >= 0):
+        raise ValueError(f"steps must be an integer >= 0, got {value!r}.")
+
+
+def _check_seconds(value: float) -> None:
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not (number and 0 <= value < math.inf):
+        raise ValueError(f"seconds must be a finite number >= 0, got {value!r}.")
+
+
+def check_criterion(stop: object) -> None:
+    """Raise ValueError unless `stop` is a stopping criterion."""
+    if isinstance(stop, type) or not isinstance(stop, StoppingCriterion):
+        raise ValueError(
+            f"a stopping criterion such as MaxSteps(1000) or MaxSeconds(5) is needed, got {stop!r}."
+        )
+
+
+def _check_criteria(kind: str, criteria: tuple[StoppingCriterion, ...]) -> None:
+    if not criteria:
+        raise ValueError(f"{kind} needs at least one criterion.")
+    for criterion in criteria:
+        check_criterion(criterion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +94,7 @@ class MaxSteps:
     steps: int
 
     def __post_init__(self) -> None:
-        _non_negative("steps", self.steps)
+        _check_steps(self.steps)
 
     @property
     def horizon(self) -> Horizon:
@@ -89,7 +113,7 @@ class MaxSeconds:
     seconds: float
 
     def __post_init__(self) -> None:
-        _non_negative("seconds", self.seconds)
+        _check_seconds(self.seconds)
 
     @property
     def horizon(self) -> Horizon:
@@ -108,7 +132,7 @@ class MaxCpuSeconds:
     seconds: float
 
     def __post_init__(self) -> None:
-        _non_negative("seconds", self.seconds)
+        _check_seconds(self.seconds)
 
     @property
     def horizon(self) -> Horizon:
@@ -127,7 +151,7 @@ class NoImprovement:
     steps: int
 
     def __post_init__(self) -> None:
-        _non_negative("steps", self.steps)
+        _check_steps(self.steps)
 
     @property
     def horizon(self) -> Horizon:
@@ -144,6 +168,12 @@ class ReachedScore:
     """Stop once the retained score is at least `score` (in the problem's units)."""
 
     score: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.score, int | float | np.integer | np.floating) or (
+            math.isnan(self.score)
+        ):
+            raise ValueError(f"score must be a number, got {self.score!r}.")
 
     @property
     def horizon(self) -> Horizon:
@@ -162,8 +192,7 @@ class AnyOf:
     criteria: tuple[StoppingCriterion, ...]
 
     def __init__(self, *criteria: StoppingCriterion) -> None:
-        if not criteria:
-            raise ValueError("AnyOf needs at least one criterion.")
+        _check_criteria("AnyOf", criteria)
         object.__setattr__(self, "criteria", criteria)
 
     @property
@@ -188,8 +217,7 @@ class AllOf:
     criteria: tuple[StoppingCriterion, ...]
 
     def __init__(self, *criteria: StoppingCriterion) -> None:
-        if not criteria:
-            raise ValueError("AllOf needs at least one criterion.")
+        _check_criteria("AllOf", criteria)
         object.__setattr__(self, "criteria", criteria)
 
     @property

@@ -9,6 +9,7 @@ import click
 from permsearch.bounds import bound
 from permsearch.cli.group import Interrupted
 from permsearch.cli.options import (
+    SecondsType,
     criterion,
     debug_option,
     json_option,
@@ -39,7 +40,7 @@ Examples:
 @click.command("bound", epilog=_EXAMPLES)
 @path_argument
 @problem_options
-@click.option("--seconds", type=click.FloatRange(min=0), help="Stop each bound after S seconds.")
+@click.option("--seconds", type=SecondsType(), help="Stop each bound after S seconds.")
 @json_option
 @debug_option
 def bound_command(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from permsearch.errors import FileError, PermsearchError
+from permsearch.errors import FileError, PermsearchError, unknown
 from permsearch.patterns import Pattern, parse_pattern
-from permsearch.solvers.registry import get_solver
+from permsearch.solvers.registry import solver_names
 from permsearch.stop import MaxSeconds, MaxSteps, StoppingCriterion
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -40,11 +41,10 @@ class SolverType(click.ParamType[str]):
     name = "solver"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name, or fail with the nearest ones."""
-        try:
-            get_solver(value)
-        except PermsearchError as error:
-            self.fail(str(error), param, ctx)
+        """Return the name, or fail with the nearest ones; no solver is imported for that."""
+        names = solver_names()
+        if value not in names:
+            self.fail(str(unknown("solver", value, names)), param, ctx)
         return str(value)
 
 
@@ -64,6 +64,24 @@ class SolversType(click.ParamType[tuple[str, ...]]):
         if not names:
             self.fail("name at least one solver.", param, ctx)
         return tuple(dict.fromkeys(names))
+
+
+class SecondsType(click.FloatRange):
+    """A finite number of seconds, at least zero."""
+
+    name = "seconds"
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number, or fail where it is none."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 class OutputType(click.ParamType[str]):
@@ -140,9 +158,7 @@ _LIMITS = (
     click.option(
         "--steps", type=click.IntRange(min=0), help="Stop each search after N steps: reproducible."
     ),
-    click.option(
-        "--seconds", type=click.FloatRange(min=0), help="Stop each search after S seconds."
-    ),
+    click.option("--seconds", type=SecondsType(), help="Stop each search after S seconds."),
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from permsearch.cli.group import Interrupted
+from permsearch.cli.interrupt import interrupts_wait
 from permsearch.cli.options import (
     SolverType,
     criterion,
@@ -46,6 +47,7 @@ class Job:
     options: SearchOptions
     writer: BundleWriter | None
     table: Table
+    cold: bool
     rows: dict[str, Row] = field(default_factory=dict)
 
     def take_over(self) -> int:
@@ -72,18 +74,22 @@ class Job:
 
     def _search(self, info: TensorInfo) -> None:
         weight = self.source.read(info.name)
+        if self.cold:
+            self.options.warm_up(weight)
+            self.cold = False
         result = self.options.search(weight, info.name)
         row = result_row(info.name, info.shape, result, solver=str(self.options.solver))
-        if self.writer is not None:
-            record = {
-                **row,
-                "shape": info.shape,
-                "dtype": info.dtype,
-                "axis": 1,
-                "sha256": fingerprint(weight),
-            }
-            self.writer.add(record, result.mask, cols=result.cols)
-        self._keep(row)
+        record = {
+            **row,
+            "shape": info.shape,
+            "dtype": info.dtype,
+            "axis": 1,
+            "sha256": fingerprint(weight),
+        }
+        with interrupts_wait():
+            if self.writer is not None:
+                self.writer.add(record, result.mask, cols=result.cols)
+            self._keep(row)
 
     def _keep(self, row: Row) -> None:
         self.rows[row["tensor"]] = row
@@ -179,7 +185,7 @@ def search_command(
             stack.enter_context(writer)
         names = [info.name for info in selection.chosen]
         table = Table(SEARCHED, name_width(names), quiet=json_file == "-")
-        job = Job(source, selection, options, writer, table)
+        job = Job(source, selection, options, writer, table, options.timed)
         with _shown(job, json_file):
             before = job.take_over()
             if before:

@@ -86,7 +86,7 @@ def fill_hole(columns, rest, n, levels, carry, y):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True, fastmath=True)
 def _total(values):  # type: ignore[no-untyped-def]
-    s = values[0] * 0.0
+    s = values[0] * 0  # float64 for floats, int64 for bytes
     for r in range(values.shape[0]):
         s += values[r]
     return s
@@ -103,8 +103,8 @@ def two_levels(columns, members, n, levels, carry):  # type: ignore[no-untyped-d
     for i in range(m):
         carry[:] = columns[members[i]]
         insert_high(levels, min(i + 1, n + 1), carry)
-    s = 0.0
-    for j in range(n):
+    s = _total(levels[0])
+    for j in range(1, n):
         s += _total(levels[j])
     return s
 
@@ -115,7 +115,7 @@ def hole_from_levels(column, t, u, y):  # type: ignore[no-untyped-def]
 
     The sum of x over the rows is the group's value less what is returned.
     """
-    s = column[0] * 0.0
+    s = column[0] * 0
     for r in range(y.shape[0]):
         v, w = column[r], t[r]
         y[r] = u[r] if v >= w else w

@@ -7,12 +7,13 @@ and a re-split costs k table look-ups: 495 subsets price the 5,775 re-splits of 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit, prange
+from numba import get_num_threads, njit
 
 from permsearch.kernels.subsets import subset_values
 from permsearch.kernels.value import group_value
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_splits", "best_splits", "split_table"]
 
-_CHUNKS = 64  # units of work handed to the threads
+_WORTH_SPLITTING = 1 << 26  # subset values times rows below which threads cost more than they save
 
 
 def _partitions(free: tuple[int, ...], m: int) -> Iterator[list[tuple[int, ...]]]:
@@ -77,39 +78,64 @@ def _best(values: Any, splits: Any) -> tuple[float, int]:
     return best - present, row
 
 
-@njit(nogil=True, cache=True, parallel=True)
-def best_splits(
+@njit(nogil=True, cache=True)
+def _best_of_each(
     columns: Any, order: Any, sets: Any, n: int, m: int, tables: Any, gain: Any, best: Any
 ) -> None:
-    """Fill gain[i] and best[i] with the best re-split of the groups sets[i].
+    """Do the work of `best_splits` on one core."""
+    plan, splits = tables
+    k = sets.shape[1]
+    window = np.empty(k * m, np.int64)
+    values = np.empty(splits.max() + 1)
+    for i in range(sets.shape[0]):
+        for j in range(k):
+            g = sets[i, j]
+            window[j * m : (j + 1) * m] = order[g * m : (g + 1) * m]
+        subset_values(columns, window, n, m, plan, values)
+        gain[i], best[i] = _best(values, splits)
+
+
+def best_splits(
+    columns: NDArray[np.float32],
+    order: Ints,
+    sets: NDArray[np.integer[Any]],
+    n: int,
+    m: int,
+    tables: tuple[Ints, Ints],
+) -> tuple[NDArray[np.float64], Ints]:
+    """Return the best re-split of each set of groups: its gain and its row among the re-splits.
 
     Parameters
     ----------
     columns : float32 array, shape (C, R)
     order : int64 array, shape (C,)
-    sets : int64 array, shape (K, k)
+    sets : int array, shape (K, k)
         Groups of each window, increasing.
     n, m : int
     tables : tuple of int64 arrays
         `subset_plan(k * m)` and the re-splits of `split_table(m, k)`.
+
+    Returns
+    -------
     gain : float64 array, shape (K,)
         Value of the best re-split less that of the present one; 0 where none is better.
     best : int64 array, shape (K,)
-        Row of the best re-split; the first one among equals.
+        The first one among equals. Any number of threads gives the same.
     """
-    plan, splits = tables
-    count = sets.shape[0]
-    k = sets.shape[1]
-    subsets = splits.max() + 1
-    for chunk in prange(_CHUNKS):
-        window = np.empty(k * m, np.int64)
-        values = np.empty(subsets)
-        for i in range(chunk * count // _CHUNKS, (chunk + 1) * count // _CHUNKS):
-            for j in range(k):
-                g = sets[i, j]
-                window[j * m : (j + 1) * m] = order[g * m : (g + 1) * m]
-            subset_values(columns, window, n, m, plan, values)
-            gain[i], best[i] = _best(values, splits)
+    gain, best = np.empty(len(sets)), np.empty(len(sets), np.int64)
+    work = len(sets) * (int(tables[1].max()) + 1) * columns.shape[1]
+    threads = get_num_threads() if work >= _WORTH_SPLITTING else 1
+    cuts = [len(sets) * i // threads for i in range(threads + 1)]
+    parts = [
+        (columns, order, sets[a:b], n, m, tables, gain[a:b], best[a:b]) for a, b in pairwise(cuts)
+    ]
+    if threads == 1:
+        _best_of_each(*parts[0])
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            for done in [pool.submit(_best_of_each, *part) for part in parts]:
+                done.result()
+    return gain, best
 
 
 @njit(nogil=True, cache=True)

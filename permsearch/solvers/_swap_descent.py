@@ -24,7 +24,7 @@ from permsearch.kernels.swap import (
     improving_pairs,
     set_rows,
 )
-from permsearch.kernels.value import group_value, group_values
+from permsearch.kernels.value import group_value, group_values, retained
 from permsearch.solvers.base import Step
 
 I64 = NDArray[np.int64]
@@ -76,17 +76,20 @@ def _by_blocks(
 ) -> Iterator[Step]:
     """Descend over two blocks of groups at a time until a round over all pairs changes nothing."""
     pairs = list(combinations(blocks, 2))
+    total = float(retained(columns, order, n, m))
     quiet = 0
     for a, b in cycle(pairs):
         places = (np.concatenate([a, b])[:, None] * m + np.arange(m)).ravel()
         chosen = order[places]
+        others = total - float(retained(columns, chosen, n, m))
         for step in descend(columns[chosen], np.arange(places.size), n, m):
             order[places] = chosen[step.order]
-            yield Step(step.steps, order)
+            total = others + step.value if step.value is not None else total
+            yield Step(step.steps, order, total)
         quiet = quiet + 1 if (order[places] == chosen).all() else 0
         if quiet == len(pairs):
             break
-    yield Step(0, order, converged=True)
+    yield Step(0, order, total, converged=True)
 
 
 @dataclass(slots=True)

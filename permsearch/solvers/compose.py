@@ -16,7 +16,7 @@ from permsearch.stop import Horizon, MaxSteps, Progress, StoppingCriterion
 
 
 @dataclass(frozen=True, slots=True)
-class _Rest:
+class Rest:
     """A criterion as it looks to a run that begins after another has used some of it."""
 
     whole: StoppingCriterion
@@ -44,7 +44,7 @@ class _Rest:
         )
 
 
-def _joined(first: SearchResult, second: SearchResult, solver: str) -> SearchResult:
+def joined(first: SearchResult, second: SearchResult, solver: str) -> SearchResult:
     """Return the second result as the end of one run that began with the first."""
     moved = tuple(
         TracePoint(
@@ -99,9 +99,9 @@ class Then:
         for part in self.parts[1:]:
             if result.status is Status.OPTIMAL:
                 break
-            rest = None if stop is None else _Rest(stop, result)
+            rest = None if stop is None else Rest(stop, result)
             following = part.solve(problem, stop=rest, start=result.solution, seed=seed)
-            result = _joined(result, following, str(self))
+            result = joined(result, following, str(self))
         return replace(result, solver=str(self))
 
 
@@ -149,7 +149,7 @@ class Multistart:
         """Return the best of all starts; ties go to the earlier one."""
         require(self, problem)
         children = np.random.SeedSequence(seed).generate_state(self.starts, np.uint64) >> 1
-        share = None if stop is None else _Share(stop, self.starts)
+        share = None if stop is None else Share(stop, self.starts)
         first = self.solver.solve(problem, stop=share, start=start, seed=int(children[0]))
         granted = self._granted(first, stop)
 
@@ -179,7 +179,7 @@ class Multistart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class Share:
     """An even share of a criterion's horizon; what has no horizon applies in full."""
 
     whole: StoppingCriterion

@@ -6,27 +6,24 @@ Models", ICLR 2024.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permsearch.solvers.base import Budget, Step, column_obstacle, solve_columns
-from permsearch.stop import Never, StoppingCriterion
+from permsearch.solvers.base import Budget, ColumnSolver, Step
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-    from permsearch.problem import Problem
-    from permsearch.result import SearchResult
     from permsearch.stack import Stack
 
 _TOLERANCE = 1e-6  # a gain must exceed this share of a group's value, or rounding may cycle
 
 
 @dataclass(frozen=True, slots=True)
-class Deal:
+class Deal(ColumnSolver):
     """Sort columns by mass, deal them out in serpentine order, then sweep over the slots.
 
     A step is one slot: the column in that place is taken out of every group, and all of them are
@@ -44,26 +41,6 @@ class Deal:
     def __post_init__(self) -> None:
         if self.sweeps is not None and self.sweeps < 0:
             raise ValueError(f"sweeps must be at least 0 or None, got {self.sweeps}.")
-
-    @property
-    def default_stop(self) -> StoppingCriterion:
-        """Run until no slot gains."""
-        return Never()
-
-    def supports(self, problem: Problem) -> str | None:
-        """Say why the problem cannot be solved, or None when it can."""
-        return column_obstacle(problem)
-
-    def solve(
-        self,
-        problem: Problem,
-        *,
-        stop: StoppingCriterion | None = None,
-        start: Mapping[str, ArrayLike] | None = None,
-        seed: int = 0,
-    ) -> SearchResult:
-        """Return orders that retain no less than the start's."""
-        return solve_columns(self, problem, stop=stop, start=start, seed=seed)
 
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from permsearch.problem import Problem
-from permsearch.result import SearchResult
-from permsearch.solvers.base import Budget, Step, column_obstacle, solve_columns
+from permsearch.solvers.base import Budget, ColumnSolver, Step, column_obstacle
 from permsearch.stack import Stack, pieces
-from permsearch.stop import Never, StoppingCriterion
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_COLUMNS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Exhaustive:
+class Exhaustive(ColumnSolver):
     """Find the best grouping of at most 16 columns, proven. One step a stack."""
-
-    @property
-    def default_stop(self) -> StoppingCriterion:
-        """It ends by itself, in well under a second."""
-        return Never()
 
     def supports(self, problem: Problem) -> str | None:
         """N:M problems whose independent stacks have at most 16 columns."""
@@ -35,17 +31,6 @@ class Exhaustive:
         if widest > MAX_COLUMNS:
             return f"{widest} columns are too many (at most {MAX_COLUMNS}); use 'auto'."
         return None
-
-    def solve(
-        self,
-        problem: Problem,
-        *,
-        stop: StoppingCriterion | None = None,
-        start: Mapping[str, ArrayLike] | None = None,
-        seed: int = 0,
-    ) -> SearchResult:
-        """Return a proven optimum."""
-        return solve_columns(self, problem, stop=stop, start=start, seed=seed)
 
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget

@@ -13,7 +13,7 @@ from permsearch.orders import Order
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Solution, Term
 from permsearch.result import SearchResult, Status
-from permsearch.solvers.base import Run
+from permsearch.solvers.run import Run
 from permsearch.stop import MaxSteps, StoppingCriterion
 
 
@@ -24,7 +24,14 @@ class Local:
     Works on any pattern and any domain, at the price of valuing each swap by itself; where a
     problem is plain N:M, `swap` does the same a thousand times faster. A step is one swap
     tried; the default is 100,000.
+
+    Parameters
+    ----------
+    variables
+        The variables to search; None: all that matter.
     """
+
+    variables: tuple[str, ...] | None = None
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem is supported."""
@@ -43,7 +50,7 @@ class Local:
         run = Run.begin(problem, start, stop if stop is not None else MaxSteps(100_000))
         rng = np.random.default_rng(seed)
         solution = {name: order.copy() for name, order in run.start.items()}
-        moves = _moves(problem)
+        moves = _moves(problem, self.variables)
         ended = run.advance(0, 0.0) or not moves
         idle = 0
         while not ended and idle < len(moves):
@@ -66,10 +73,9 @@ def _unit_pairs(domain: Domain) -> Iterator[tuple[int, int]]:
         first += length
 
 
-def _moves(problem: Problem) -> list[tuple[str, int, int]]:
-    return [
-        (name, p, q) for name in problem.sensitive for p, q in _unit_pairs(problem.domains[name])
-    ]
+def _moves(problem: Problem, names: tuple[str, ...] | None) -> list[tuple[str, int, int]]:
+    searched = [name for name in problem.sensitive if names is None or name in names]
+    return [(name, p, q) for name in searched for p, q in _unit_pairs(problem.domains[name])]
 
 
 def _try_swap(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from permsearch.patterns import NM
-from permsearch.solvers.base import Budget, Step, column_obstacle, solve_columns
-from permsearch.stop import Never, StoppingCriterion
+from permsearch.solvers.base import Budget, ColumnSolver, Step, column_obstacle
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from permsearch.problem import Problem
-    from permsearch.result import SearchResult
     from permsearch.stack import Stack
 
     I64 = NDArray[np.int64]
@@ -25,7 +23,7 @@ _MOST_PARTS = 4096  # parts matched at once; more are dealt into blocks
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class Matching(ColumnSolver):
     """Pair columns, then pairs, then pairs of pairs, each by maximum-weight perfect matching.
 
     1:2 is solved to proven optimality up to 4096 columns. Otherwise, for M a power of two, parts
@@ -46,11 +44,6 @@ class Matching:
         if self.rounds < 0:
             raise ValueError(f"rounds must be at least 0, got {self.rounds}.")
 
-    @property
-    def default_stop(self) -> StoppingCriterion:
-        """Run until the rounds are used up and no swap gains."""
-        return Never()
-
     def supports(self, problem: Problem) -> str | None:
         """Say why the problem cannot be solved, or None when it can."""
         reason = column_obstacle(problem)
@@ -61,17 +54,6 @@ class Matching:
             if m % 2:
                 return f"groups of {m} have no halves to match; use solver 'swap'."
         return None
-
-    def solve(
-        self,
-        problem: Problem,
-        *,
-        stop: StoppingCriterion | None = None,
-        start: Mapping[str, ArrayLike] | None = None,
-        seed: int = 0,
-    ) -> SearchResult:
-        """Return orders that retain no less than the start's."""
-        return solve_columns(self, problem, stop=stop, start=start, seed=seed)
 
     def _run(
         self, stack: Stack, order: I64, rng: np.random.Generator, budget: Budget

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from permsearch.problem import Problem
 from permsearch.result import SearchResult, Status
-from permsearch.solvers.base import Run
+from permsearch.solvers.run import Run
 from permsearch.stop import Never, StoppingCriterion
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from permsearch.domains import sample
 from permsearch.problem import Problem
 from permsearch.result import SearchResult, Status
-from permsearch.solvers.base import Run
+from permsearch.solvers.run import Run
 from permsearch.stop import MaxSteps, StoppingCriterion
 
 

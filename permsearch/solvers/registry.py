@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from permsearch.errors import unknown
+from permsearch.errors import UnknownName, unknown
 from permsearch.solvers.base import Solver
 
 # name: module and class; modules are imported when a name is used
@@ -42,6 +42,11 @@ def get_solver(solver: str | Solver) -> Solver:
     NoSearch()
     """
     if not isinstance(solver, str):
+        if isinstance(solver, type) or not isinstance(solver, Solver):
+            raise UnknownName(
+                f"{solver!r} is no solver; give a name ({', '.join(_SOLVERS)}) or a value such as "
+                "Multistart(get_solver('swap'))."
+            )
         return solver
     if solver not in _SOLVERS:
         raise unknown("solver", solver, _SOLVERS)

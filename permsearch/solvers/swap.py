@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from permsearch.solvers.base import Budget, Step, column_obstacle, solve_columns
-from permsearch.stop import Never, StoppingCriterion
+from permsearch.solvers.base import Budget, ColumnSolver, Step
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-    from permsearch.problem import Problem
-    from permsearch.result import SearchResult
     from permsearch.stack import Stack
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(ColumnSolver):
     """Swap columns of different groups, best first, until provably no swap gains.
 
     All swaps are priced at once from the holes the columns leave (one L1 distance matrix). A
@@ -44,26 +41,6 @@ class Swap:
     def __post_init__(self) -> None:
         if self.kicks < 0:
             raise ValueError(f"kicks must be at least 0, got {self.kicks}.")
-
-    @property
-    def default_stop(self) -> StoppingCriterion:
-        """Run until no swap gains and the kicks are used up."""
-        return Never()
-
-    def supports(self, problem: Problem) -> str | None:
-        """Say why the problem cannot be solved, or None when it can."""
-        return column_obstacle(problem)
-
-    def solve(
-        self,
-        problem: Problem,
-        *,
-        stop: StoppingCriterion | None = None,
-        start: Mapping[str, ArrayLike] | None = None,
-        seed: int = 0,
-    ) -> SearchResult:
-        """Return orders that retain no less than the start's."""
-        return solve_columns(self, problem, stop=stop, start=start, seed=seed)
 
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget

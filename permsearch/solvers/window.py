@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from permsearch.patterns import NM
-from permsearch.solvers.base import Step, column_obstacle, solve_columns
-from permsearch.stop import Never, StoppingCriterion
+from permsearch.solvers.base import ColumnSolver, Step, column_obstacle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from permsearch.problem import Problem
-    from permsearch.result import SearchResult
     from permsearch.solvers.base import Budget
     from permsearch.stack import Stack
 
@@ -43,7 +41,7 @@ def _splits(m: int, k: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Window(ColumnSolver):
     """Re-split every set of a few groups exhaustively until no re-split gains.
 
     A step is one set of groups priced in all its re-splits (35 for 8 columns of 2:4, 5775 for
@@ -70,11 +68,6 @@ class Window:
         if self.escapes < 0:
             raise ValueError(f"escapes must be at least 0, got {self.escapes}.")
 
-    @property
-    def default_stop(self) -> StoppingCriterion:
-        """Run until no re-split gains and the escapes are used up."""
-        return Never()
-
     def supports(self, problem: Problem) -> str | None:
         """Say why the problem cannot be solved, or None when it can."""
         reason = column_obstacle(problem)
@@ -95,17 +88,6 @@ class Window:
         while k > 2 and _splits(m, k) > _MOST_SPLITS:
             k -= 1
         return k
-
-    def solve(
-        self,
-        problem: Problem,
-        *,
-        stop: StoppingCriterion | None = None,
-        start: Mapping[str, ArrayLike] | None = None,
-        seed: int = 0,
-    ) -> SearchResult:
-        """Return orders that retain no less than the start's."""
-        return solve_columns(self, problem, stop=stop, start=start, seed=seed)
 
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget
@@ -267,8 +249,5 @@ class _Tables:
         """Return the gain and the row of the best re-split of each window."""
         from permsearch.kernels.splits import best_splits
 
-        gain = np.empty(len(sets))
-        best = np.empty(len(sets), np.int32)
         tables = (self.plan, self.splits[1])
-        best_splits(stack.columns, order, sets, stack.n, stack.m, tables, gain, best)
-        return gain, best
+        return best_splits(stack.columns, order, sets, stack.n, stack.m, tables)

@@ -1,0 +1,1 @@
+"""Measurements of permsearch: what its documentation quotes comes from here."""

@@ -1,0 +1,82 @@
+"""Measure quality, time and throughput: ``python -m benchmarks`` (see --help).
+
+One thread, CPU seconds, kernels compiled beforehand. Rows go to stdout as they come, and
+everything with the machine and the versions to a JSON file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+PARTS = ("throughput", "ladder", "window")
+
+
+def _one_thread() -> None:
+    """Start again with one thread everywhere and the BLAS that fits the processor."""
+    wanted = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    forced = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+    if all(os.environ.get(key) == value for key, value in wanted.items()):
+        return
+    environment = {key: value for key, value in os.environ.items() if key not in forced}
+    command = [sys.executable, "-m", "benchmarks", *sys.argv[1:]]
+    os.execve(sys.executable, command, environment | wanted)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=" | ".join(PARTS))
+    parser.add_argument("--seeds", type=int, default=3, help="runs per rung, the median counts")
+    parser.add_argument("--longest", type=float, default=60.0, help="skip longer budgets (s)")
+    parser.add_argument("--json", type=Path, default=Path("out/benchmarks.json"))
+    arguments = parser.parse_args()
+    for part in arguments.parts:
+        if part not in PARTS:
+            parser.error(f"unknown part {part!r}; choose from {', '.join(PARTS)}")
+    return arguments
+
+
+def _shown(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept = []
+    for row in rows:
+        print(
+            "  ".join(f"{key}={_short(value)}" for key, value in row.items() if value is not None)
+        )
+        sys.stdout.flush()
+        kept.append(row)
+    return kept
+
+
+def _short(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Run the parts that are asked for and write the JSON file."""
+    arguments = _arguments()
+    _one_thread()
+    from benchmarks import against_window, ladder, machine, throughput
+
+    out: dict[str, Any] = {"machine": machine.describe()}
+    _shown([out["machine"]])
+    if "throughput" in arguments.parts:
+        out["distances"] = _shown(throughput.distances())
+        out["assignments"] = _shown(throughput.assignments())
+        out["splits"] = _shown([throughput.splits()])
+    if "ladder" in arguments.parts:
+        out["ladder"] = _shown(ladder.run(range(arguments.seeds), arguments.longest))
+    if "window" in arguments.parts:
+        out["window"] = _shown(against_window.run())
+        out["window_summary"] = _shown([against_window.summary(out["window"])])
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(out, indent=1) + "\n")
+    print(f"written: {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()

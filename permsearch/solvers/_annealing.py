@@ -1,0 +1,293 @@
+"""Rounds of annealing: chains of 8-bit sweeps, their schedule, and the float finish.
+
+Imported only where it runs, since it loads the kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from permsearch.kernels.anneal import anneal_sweep
+from permsearch.kernels.quantise import quantise
+from permsearch.kernels.rng import seeded
+from permsearch.kernels.swap_anneal import swap_anneal_sweep, swap_state
+from permsearch.kernels.value import retained
+from permsearch.solvers._exact_assignment import assign_exactly, finishing_steps
+from permsearch.solvers._swap_descent import descend
+from permsearch.solvers.run import Budget, Step
+from permsearch.stack import Stack
+
+I64 = NDArray[np.int64]
+
+_BANK = 1 << 16  # normals
+_MOST_PRICES = 1 << 26  # entries of the table of known prices: 256 MB
+_SWEEP = 1.5e9  # entries priced in a sweep, about 10 ms
+_MOST_STEPS = 256  # in a sweep
+_FIRST = 64  # steps of the first round, fewer where a step is long
+_FIRST_WORK = 1e10
+_GROWTH = 4
+_FINAL = 8  # a round is begun while it leaves at least seven times its own length
+_PROOF = 96  # all swaps are priced exactly where a run prices so many times as many entries
+_PASSES = 3  # over all swaps, in a proof
+_FLOAT_RATE = 1e10  # entries a second in float32
+_OVERHEAD = 0.002  # seconds
+
+
+class Chain(Protocol):
+    """A search that carries its state from sweep to sweep."""
+
+    stack: Stack
+    best: I64
+
+    @property
+    def work(self) -> float:
+        """Entries priced in a step."""
+
+    @property
+    def mark(self) -> int:
+        """A number that rises whenever `best` changes."""
+
+    def sweep(self, noises: NDArray[np.float64]) -> None:
+        """Do one step per noise."""
+
+
+class AssignmentChain:
+    """Annealed assignment of one column of every group at a time."""
+
+    def __init__(self, stack: Stack, order: I64, rng: np.random.Generator) -> None:
+        count, m = len(order), stack.m
+        self.stack, self.order, self.best = stack, order, order.copy()
+        self.levels, step = quantise(stack.columns, stack.n, m)
+        self._unit = noise_unit(stack) / step
+        self._state = seeded(int(rng.integers(2**63)))
+        self._bank = rng.standard_normal(_BANK, dtype=np.float32)
+        self._duals = np.zeros(count, np.float32)
+        self._weights = column_weights(stack.columns)
+        self._counts = np.zeros(3, np.int64)
+        prices = np.zeros((count, count) if count**2 <= _MOST_PRICES else (0, 0), np.int32)
+        self._memory = (prices, np.zeros(count, np.bool_), np.zeros(count // m, np.int64))
+
+    @property
+    def work(self) -> float:
+        """Entries priced in a step."""
+        return float((len(self.order) // self.stack.m) ** 2 * self.levels.shape[1])
+
+    @property
+    def mark(self) -> int:
+        """The best value, in half levels."""
+        return int(self._counts[1])
+
+    def sweep(self, noises: NDArray[np.float64]) -> None:
+        """Do one step per noise."""
+        anneal_sweep(
+            self.levels,
+            (self.stack.n, self.stack.m),
+            (noises * self._unit).astype(np.float32),
+            self._weights,
+            self._bank,
+            self.order,
+            self.best,
+            self._duals,
+            self._counts,
+            self._state,
+            self._memory,
+        )
+
+
+class SwapChain:
+    """Annealing by swaps: as many proposals in a step as there are columns."""
+
+    def __init__(self, stack: Stack, order: I64, rng: np.random.Generator) -> None:
+        self.stack, self.order, self.best = stack, order, order.copy()
+        self.levels, step = quantise(stack.columns, stack.n, stack.m)
+        self._unit = _SWAP_NOISE * noise_unit(stack) / step
+        self._state = seeded(int(rng.integers(2**63)))
+        self._chain: Any = swap_state(self.levels, order, stack.n, stack.m)
+
+    @property
+    def work(self) -> float:
+        """Entries priced in a step, and about as much again for the holes of what is accepted."""
+        return float(4 * self.levels.size * np.sqrt(self.stack.m))
+
+    @property
+    def mark(self) -> int:
+        """The best value, in half levels."""
+        return int(self._chain[4][1])
+
+    def sweep(self, noises: NDArray[np.float64]) -> None:
+        """Do one step per noise."""
+        shape = (self.stack.n, self.stack.m)
+        temperatures = noises * self._unit
+        swap_anneal_sweep(
+            self.levels, shape, temperatures, self.order, self.best, self._chain, self._state
+        )
+
+
+_SWAP_NOISE = 1.4  # a swap's temperature against the noise of an assignment
+
+
+def noise_unit(stack: Stack) -> float:
+    """Return the spread of a column's value between groups, twice (in half levels of 1.0)."""
+    rows = stack.columns.shape[1]
+    mean = float(stack.columns.mean(dtype=np.float64))
+    return 2 * 1.25 * mean * float(np.sqrt(rows / 384 * 4 / stack.m))
+
+
+def column_weights(columns: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return each column's share of the noise: the root of its norm, about 1."""
+    norms = np.sqrt(np.einsum("cr,cr->c", columns, columns))
+    mean = norms.mean()
+    weights: NDArray[np.float32] = np.sqrt(norms / (mean if mean > 0 else 1)).astype(np.float32)
+    return weights
+
+
+@dataclass(slots=True)
+class _Leader:
+    """The best order of a chain so far, by its exact value in the stack's own units."""
+
+    order: I64
+    value: float
+    mark: int
+
+    @classmethod
+    def of(cls, chain: Chain) -> _Leader:
+        return cls(chain.best.copy(), _value(chain.stack, chain.best), chain.mark)
+
+    def look(self, chain: Chain) -> None:
+        """Value the chain's best in float64 if it has changed."""
+        if chain.mark > self.mark:
+            self.mark = chain.mark
+            self.offer(chain.stack, chain.best)
+
+    def offer(self, stack: Stack, order: I64) -> None:
+        value = _value(stack, order)
+        if value > self.value:
+            self.order, self.value = order.copy(), value
+
+
+def _value(stack: Stack, order: I64) -> float:
+    return float(retained(stack.columns, order, stack.n, stack.m))
+
+
+def run_rounds(
+    chain: Chain,
+    budget: Budget,
+    noises: Callable[[int], NDArray[np.float64]],
+    default: int,
+) -> Iterator[Step]:
+    """Yield after every sweep of ever longer rounds; the last one fills the budget.
+
+    How a number of steps splits into rounds follows from it alone: the first round, unless it is
+    all; then each next one while it leaves at least seven times its own length; then the rest.
+    """
+    plan = _Plan(chain, budget, default)
+    leader = _Leader.of(chain)
+    if not budget.timed and plan.left(0.0) <= plan.first:
+        yield from _last_round(chain, leader, noises, plan.left(0.0), plan)
+        return
+    size, least = plan.first, 1
+    while True:
+        begun = budget.used()
+        yield from _round(chain, leader, noises(size))
+        left = plan.left(size / max(budget.used() - begun, 1e-9))
+        size *= _GROWTH
+        if left < _FINAL * size:
+            break
+        least = (_FINAL - 1) * size
+    yield from _last_round(chain, leader, noises, max(least, left), plan)
+
+
+def _sweeps(chain: Chain, noises: NDArray[np.float64]) -> Iterator[int]:
+    """Do a round; yield the length of each sweep after it."""
+    size = max(1, min(_MOST_STEPS, int(_SWEEP / chain.work)))
+    for first in range(0, len(noises), size):
+        part = noises[first : first + size]
+        chain.sweep(part)
+        yield len(part)
+
+
+def _round(chain: Chain, leader: _Leader, noises: NDArray[np.float64]) -> Iterator[Step]:
+    for steps in _sweeps(chain, noises):
+        leader.look(chain)
+        yield Step(steps, leader.order, leader.value, planned=True)
+
+
+def _last_round(
+    chain: Chain,
+    leader: _Leader,
+    noises: Callable[[int], NDArray[np.float64]],
+    length: int,
+    plan: _Plan,
+) -> Iterator[Step]:
+    """Like a round, but the step that ends it brings the order finished in float32."""
+    done = 0
+    for steps in _sweeps(chain, noises(length)):
+        leader.look(chain)
+        done += steps
+        proven = done == length and _finish(leader, plan)
+        yield Step(steps, leader.order, leader.value, converged=proven, planned=True)
+
+
+def _finish(leader: _Leader, plan: _Plan) -> bool:
+    """Improve the best order in float; return whether no swap improves it."""
+    stack, order = plan.chain.stack, leader.order.copy()
+    if plan.affords_proof(plan.budget.done):
+        for step in descend(stack.columns, order, stack.n, stack.m, screen=False):
+            order = step.order
+        leader.order = order
+        return True
+    leader.offer(stack, assign_exactly(stack, order))
+    return False
+
+
+@dataclass(slots=True)
+class _Plan:
+    """How long rounds may be."""
+
+    chain: Chain
+    budget: Budget
+    default: int
+
+    @property
+    def first(self) -> int:
+        """Length of the first round."""
+        return max(_FINAL, min(_FIRST, int(_FIRST_WORK / self.chain.work)))
+
+    def left(self, rate: float) -> int:
+        """Return how many steps are left, at a rate of steps a second where time is limited."""
+        steps, seconds = self.budget.steps, self.budget.seconds
+        if steps is None:
+            steps = self.default - self.budget.done
+        elif seconds is None:
+            return steps
+        if seconds is None:
+            return max(0, steps)
+        fits = int(rate * max(0.0, seconds - self._reserve(rate * seconds)))
+        return fits if self.budget.steps is None else min(fits, steps)
+
+    def affords_proof(self, steps: float) -> bool:
+        """Return whether a descent over all swaps is a small part of a run of so many steps."""
+        return steps * self.chain.work >= _PROOF * self._swaps
+
+    def _reserve(self, steps: float) -> float:
+        """Return the seconds to keep for the finish, about."""
+        if self.affords_proof(self.budget.done + steps):
+            return _OVERHEAD + _PASSES * self._swaps / _FLOAT_RATE
+        groups = len(self.chain.stack.columns) // self.chain.stack.m
+        entries = finishing_steps(self.chain.stack.m) * groups**2 * self._rows
+        return _OVERHEAD + entries / _FLOAT_RATE
+
+    @property
+    def _rows(self) -> int:
+        return len(self.chain.stack.columns.T)
+
+    @property
+    def _swaps(self) -> float:
+        """Entries priced to price all swaps."""
+        columns = self.chain.stack.columns
+        return float(len(columns) * columns.size)

@@ -1,0 +1,94 @@
+"""Simulated annealing of column orders: whole assignments under noise, or swaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from permsearch.solvers.base import Budget, ColumnSolver, Step
+from permsearch.stop import MaxSteps, StoppingCriterion
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from permsearch.stack import Stack
+
+_FEW_GROUPS = 8  # below that a whole assignment moves too little
+_WIDE_GROUPS = 16  # from that size on one column out of a group is too small a part of it
+_DEFAULT_STEPS = 4000
+_LEAST_QUIET = 10  # steps without noise
+
+
+@dataclass(frozen=True, slots=True)
+class Anneal(ColumnSolver):
+    """Anneal column orders: hot at first, so that they move freely, then ever colder.
+
+    With `assignment` a step takes one random column out of every group and puts all of them back
+    by an exact linear assignment under Gaussian noise. With `swap` a step proposes as many swaps
+    as there are columns and accepts losses by Metropolis' rule. Both work on 8-bit columns; the
+    result is finished in float32 and confirmed in float64: by a descent to an order that no swap
+    improves or, where that would take too large a part of the run, by noise-free assignments.
+
+    The schedule fills the budget: rounds of 64, 256, 1024, ... steps, each a complete anneal with
+    a usable result, then one that is at least seven times longer than all before. It depends on
+    the number of steps alone. A run limited in time measures its speed in each round and fixes the
+    length of the last one when it begins, so `MaxSteps` of its steps repeats it exactly.
+
+    Parameters
+    ----------
+    hot, cold
+        Noise at the start and the end of a round, in units of the spread between groups
+        (1.25 times the mean entry, times the root of R / 384 rows and of 4 / m).
+    tail
+        Share of a round's steps that are done without noise at its end.
+    method
+        What moves; `auto` takes swaps where groups are few (under 8) or wide (16 and more).
+
+    References
+    ----------
+    Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing, Science 220 (1983).
+    """
+
+    hot: float = 0.65
+    cold: float = 0.38
+    tail: float = 0.04
+    method: Literal["auto", "assignment", "swap"] = "auto"
+
+    scheduled: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cold <= self.hot:
+            raise ValueError(f"need 0 <= cold <= hot, got cold={self.cold}, hot={self.hot}.")
+        if not 0 <= self.tail < 1:
+            raise ValueError(f"tail must lie in [0, 1), got {self.tail}.")
+        if self.method not in {"auto", "assignment", "swap"}:
+            raise ValueError(
+                f"unknown method {self.method!r}; choose 'auto', 'assignment' or 'swap'."
+            )
+
+    @property
+    def default_stop(self) -> StoppingCriterion:
+        """Run for 4000 steps."""
+        return MaxSteps(_DEFAULT_STEPS)
+
+    def _run(
+        self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget
+    ) -> Iterator[Step]:
+        from permsearch.solvers._annealing import AssignmentChain, SwapChain, run_rounds
+
+        swaps = self.method == "swap" or (self.method == "auto" and _prefers_swaps(stack))
+        chain = (SwapChain if swaps else AssignmentChain)(stack, order, rng)
+        yield from run_rounds(chain, budget, self._noises, _DEFAULT_STEPS)
+
+    def _noises(self, steps: int) -> NDArray[np.float64]:
+        """Return the noise of every step of a round, in units of the spread between groups."""
+        import numpy as np
+
+        quiet = min(steps, max(_LEAST_QUIET, round(self.tail * steps)))
+        return np.concatenate([np.linspace(self.hot, self.cold, steps - quiet), np.zeros(quiet)])
+
+
+def _prefers_swaps(stack: Stack) -> bool:
+    return stack.m >= _WIDE_GROUPS or len(stack.columns) // stack.m < _FEW_GROUPS

@@ -1,0 +1,192 @@
+"""The loop that runs a column solver over the independent stacks of a problem.
+
+Two ways, so that every run can be repeated by its number of steps and every stack gets its turn:
+
+- Solvers that go on until nothing improves take turns: the stack with the fewest steps done is
+  advanced next. Whenever the run stops, its number of steps tells where every stack stood.
+- Solvers with a schedule (`scheduled`) run stack after stack, each with the same number of steps.
+  Where time is limited, the first stack whose schedule is fitted to its share of the time sets
+  that number for the others.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from permsearch.problem import Problem, Solution
+from permsearch.result import SearchResult, Status
+from permsearch.solvers.run import Budget, Run, Step
+from permsearch.stack import Piece, pieces
+
+if TYPE_CHECKING:
+    from permsearch.solvers.base import ColumnSolver
+    from permsearch.stop import StoppingCriterion
+
+
+@dataclass(slots=True)
+class _Search:
+    """One piece being searched: its generator, its best order, and how it ended."""
+
+    piece: Piece
+    run: Run
+    budget: Budget
+    steps: Iterator[Step]
+    best: NDArray[np.int64]
+    value: float = field(init=False)
+    claimed: float = 0.0
+    status: Status | None = None
+
+    def __post_init__(self) -> None:
+        self.value = self.piece.stack.total(self.best)
+
+    def advance(self) -> bool:
+        """Do one sweep; return whether the whole run stops."""
+        step = next(self.steps, None)
+        if step is None:
+            self.status = self.status or Status.STOPPED
+            return False
+        self.budget.done += step.steps
+        ended = Status.OPTIMAL if step.optimal else Status.CONVERGED if step.converged else None
+        gain = self._keep(step)
+        if self.run.advance(step.steps, gain, planned=step.planned or self.budget.unclocked):
+            self.status = ended or Status.STOPPED
+            return True
+        if ended is None and not step.planned and self.spent:
+            ended = Status.STOPPED
+        self.status = ended
+        return False
+
+    @property
+    def spent(self) -> bool:
+        """Whether the piece has used its steps or its time."""
+        return self.budget.steps == 0 or self.budget.seconds == 0.0
+
+    def _keep(self, step: Step) -> float:
+        """Keep the step's candidate if it is better, valued in float64; return the gain."""
+        if step.value is not None:
+            if step.value <= self.claimed:
+                return 0.0
+            self.claimed = step.value
+        value = self.piece.stack.total(step.order)
+        if value <= self.value:
+            return 0.0
+        gain, self.value, self.best = value - self.value, value, step.order.copy()
+        return gain
+
+
+def solve_columns(
+    solver: ColumnSolver,
+    problem: Problem,
+    *,
+    stop: StoppingCriterion,
+    start: Mapping[str, ArrayLike] | None,
+    seed: int,
+    variables: Collection[str] | None = None,
+) -> SearchResult:
+    """Run a column solver on every independent stack of a problem and return the result.
+
+    `variables` restricts the search to some of the problem's variables.
+    """
+    run = Run.begin(problem, start, stop)
+    solution = dict(run.start)
+    found = list(pieces(problem, variables))
+    if run.advance(0, 0.0):
+        statuses = [Status.STOPPED] * len(found)
+    elif solver.scheduled:
+        statuses = _one_by_one(solver, found, solution, seed, run)
+    else:
+        statuses = _in_turns(solver, found, solution, seed, run)
+    return run.result(solver, solution, _weakest(statuses), seed)
+
+
+def _begin(
+    solver: ColumnSolver, piece: Piece, solution: Solution, budget: Budget, seed: list[int]
+) -> _Search:
+    order = piece.local(solution[piece.variable])
+    rng = np.random.default_rng(seed)
+    steps = solver._run(piece.stack, order.copy(), rng, budget)  # noqa: SLF001
+    return _Search(piece, budget.run, budget, steps, order)
+
+
+def _in_turns(
+    solver: ColumnSolver,
+    found: list[Piece],
+    solution: dict[str, NDArray[np.intp]],
+    seed: int,
+    run: Run,
+) -> list[Status]:
+    limit = run.stop.horizon.steps
+    searches = [
+        _begin(solver, piece, solution, Budget(run, limit), [seed, index])
+        for index, piece in enumerate(found)
+    ]
+    turns = [(0, index) for index in range(len(searches))]
+    stopped = False
+    while turns and not stopped:
+        _, index = heapq.heappop(turns)
+        search = searches[index]
+        stopped = search.advance()
+        if search.status is None:
+            heapq.heappush(turns, (search.budget.done, index))
+    for search in searches:
+        _place(search, solution)
+    return [search.status or Status.STOPPED for search in searches]
+
+
+def _one_by_one(
+    solver: ColumnSolver,
+    found: list[Piece],
+    solution: dict[str, NDArray[np.intp]],
+    seed: int,
+    run: Run,
+) -> list[Status]:
+    limit = run.stop.horizon.steps
+    granted: int | None = None  # steps a piece, set by the first that its share of time cut
+    statuses: list[Status] = []
+    for index, piece in enumerate(found):
+        if granted is not None:
+            budget = Budget(run, run.step + granted).without_time()
+        else:
+            steps = None if limit is None else run.step + limit // len(found)
+            budget = Budget(run, steps, _share(found, index))
+        search = _begin(solver, piece, solution, budget, [seed, index])
+        stopped = budget.steps == 0
+        while search.status is None and not stopped:
+            stopped = search.advance()
+        _place(search, solution)
+        statuses.append(search.status or Status.STOPPED)
+        if limit is None and budget.timed and search.status is Status.STOPPED:
+            granted = budget.done
+        if stopped:
+            break
+    if granted is not None:  # pieces that ended by themselves were granted as much
+        run.step = max(run.step, granted * len(found))
+    return statuses + [Status.STOPPED] * (len(found) - len(statuses))
+
+
+def _share(found: list[Piece], index: int) -> float:
+    """Return the share of the time left that a piece gets: by the work of one of its steps."""
+    work = [
+        (len(piece.stack.columns) // piece.stack.m) ** 2 * piece.stack.columns.shape[1]
+        for piece in found[index:]
+    ]
+    return float(work[0] / sum(work))
+
+
+def _place(search: _Search, solution: dict[str, NDArray[np.intp]]) -> None:
+    name = search.piece.variable
+    solution[name] = search.piece.place(solution[name], search.best)
+
+
+def _weakest(statuses: list[Status]) -> Status:
+    """Return the weakest claim of the pieces; a problem without pieces is solved."""
+    for status in (Status.STOPPED, Status.CONVERGED):
+        if status in statuses:
+            return status
+    return Status.OPTIMAL

@@ -1,0 +1,1 @@
+"""Tests, and what they share: slow twins in `tests.reference`, draws in `tests.strategies`."""
