@@ -114,7 +114,7 @@ class Problem:
     domains
         The domain of each variable, by name.
     terms
-        At least one term; each names variables of `domains` of the right size.
+        Each names variables of `domains` of the right size; without any, all orders are worth 0.
 
     Raises
     ------
@@ -128,8 +128,8 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "domains", MappingProxyType(dict(self.domains)))
         object.__setattr__(self, "terms", tuple(self.terms))
-        if not self.terms:
-            raise ProblemError("a problem needs at least one term.")
+        if not self.terms and not self.domains:
+            raise ProblemError("a problem needs at least one term or variable.")
         for name, domain in self.domains.items():
             _check_domain(name, domain)
         for position, term in enumerate(self.terms):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import networkx as nx
+    import torch
 
     from permsearch.patterns import Pattern
     from permsearch.problem import Problem
@@ -115,6 +116,8 @@ class Network:
         Operators without a rule that were met, with what was pinned for them.
     aliases
         Other names of tied tensors.
+    tensors
+        The model's parameters and buffers themselves, by name; tied ones once.
     outputs
         For each output, the groups its last axis takes when outputs are free.
     """
@@ -124,7 +127,7 @@ class Network:
     unread: tuple[str, ...]
     unknown: Mapping[str, str]
     aliases: Mapping[str, str]
-    shapes: Mapping[str, tuple[int, ...]]
+    tensors: Mapping[str, torch.Tensor] = field(repr=False)
     axes: Mapping[str, tuple[Axis, ...]] = field(repr=False)
     orbits: Mapping[str, Orbit] = field(repr=False)
     read: frozenset[tuple[str, int]] = field(repr=False)
@@ -139,6 +142,11 @@ class Network:
             if group.name == name:
                 return group
         raise unknown("group", name, [group.name for group in self.groups])
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every parameter and buffer; tied ones once."""
+        return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
 
     @property
     def domains(self) -> dict[str, Domain]:

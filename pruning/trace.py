@@ -187,7 +187,7 @@ class _Tracer:
             unread=tuple(dead),
             unknown=dict(interpreter.unknown),
             aliases={name: own for name, own in canonical.items() if name != own},
-            shapes={name: tuple(self.tensors[name].shape) for name in owned},
+            tensors={name: self.tensors[name] for name in owned},
             axes=axes,
             orbits=named,
             read=frozenset(read),
