@@ -10,9 +10,13 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
+from torch.overrides import TorchFunctionMode
 
 from pruning.errors import TraceError
+
+MOST_PATHS = 32
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -64,20 +68,68 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def capture(
+class _Decided(TorchFunctionMode):
+    """Answers a forward's questions about data (``if x.sum() > 0``) from a script.
+
+    Questions past the script are answered with no and noted, so that the other answer can be
+    tried in another run.
+    """
+
+    def __init__(self, script: tuple[bool, ...]) -> None:
+        super().__init__()
+        self.answers = list(script)
+        self.asked = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.__bool__ and _unknown_value(args[0]):
+            self.asked += 1
+            if self.asked > len(self.answers):
+                self.answers.append(False)
+            return self.answers[self.asked - 1]
+        return func(*args, **(kwargs or {}))
+
+
+def _unknown_value(tensor: torch.Tensor) -> bool:
+    inner = getattr(tensor, "elem", tensor)
+    return isinstance(inner, FakeTensor) and getattr(inner, "constant", None) is None
+
+
+def captures(
     model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> ExportedProgram:
-    """Return the functional graph of one run, composite operators kept whole.
+) -> Iterator[ExportedProgram]:
+    """Yield the functional graph of each path a run may take, composite operators kept whole.
+
+    A forward that branches on data is captured once for each combination of answers.
 
     Raises
     ------
     TraceError
-        Where the forward cannot be captured: it branches on data, for example.
+        Where the forward cannot be captured: its shapes depend on data, or it has many branches.
     """
+    todo: list[tuple[bool, ...]] = [()]
+    paths = 0
+    while todo:
+        script = todo.pop()
+        paths += 1
+        if paths > MOST_PATHS:
+            raise TraceError(
+                f"{type(model).__name__}.forward branches on data along more than {MOST_PATHS} "
+                "paths; no weight was changed. Use torch.cond, or give the part without branches."
+            )
+        program, answers = _capture(model, args, kwargs, script)
+        yield program
+        todo.extend((*answers[:at], True) for at in range(len(script), len(answers)))
+
+
+def _capture(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], script: tuple[bool, ...]
+) -> tuple[ExportedProgram, list[bool]]:
+    decided = _Decided(script)
     with evaluating(model), plain_attention(), torch.enable_grad(), _quiet():
         try:
-            program = torch.export.export(model, args, dict(kwargs), strict=False)
-            return program.run_decompositions({})
+            with decided:
+                program = torch.export.export(model, args, dict(kwargs), strict=False)
+            return program.run_decompositions({}), decided.answers
         except Exception as error:  # noqa: BLE001 -- whatever export raises, the user gets one kind
             raise TraceError(_told(model, error)) from error
 

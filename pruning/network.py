@@ -119,7 +119,7 @@ class Network:
     tensors
         The model's parameters and buffers themselves, by name; tied ones once.
     outputs
-        For each output, the groups its last axis takes when outputs are free.
+        For each example, the axes of what the model returns; `output_moves` reads them.
     """
 
     groups: tuple[Group, ...]
@@ -131,7 +131,7 @@ class Network:
     axes: Mapping[str, tuple[Axis, ...]] = field(repr=False)
     orbits: Mapping[str, Orbit] = field(repr=False)
     read: frozenset[tuple[str, int]] = field(repr=False)
-    outputs: tuple[tuple[Axis, ...], ...] = field(repr=False)
+    outputs: tuple[tuple[tuple[Axis, ...], ...], ...] = field(repr=False)
     examples: tuple[tuple[tuple[Any, ...], Mapping[str, Any]], ...] = field(repr=False)
 
     def __getitem__(self, name: str) -> Group:

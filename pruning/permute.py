@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,6 @@ from torch import nn
 from permsearch.errors import OrderError, unknown
 from permsearch.orders import as_order
 from permsearch.domains import contains, size_of
-from pruning.axes import Axis
 from pruning.capture import unwrapped
 from pruning.errors import StateError, VerificationError
 from pruning.network import Network
@@ -92,15 +91,15 @@ def checked(network: Network, solution: Any) -> dict[str, Any]:
     return found
 
 
-def output_moves(network: Network, solution: Any) -> list[list[Move]]:
-    """Return what a solution does to each output of the captured runs; nothing to pinned ones."""
+def output_moves(network: Network, solution: Any) -> list[list[list[Move]]]:
+    """Return, for each example, what a solution does to each output; nothing to pinned ones."""
     orders = checked(network, solution)
     chosen = [
         (orbit, blockwise(orbit, orders[name]))
         for name, orbit in network.orbits.items()
         if name in orders
     ]
-    return [moves(axes, chosen) for axes in network.outputs]
+    return [[moves(axes, chosen) for axes in returned] for returned in network.outputs]
 
 
 def _tensors_in(model: nn.Module, network: Network) -> dict[str, torch.Tensor]:
@@ -195,7 +194,7 @@ def _verified(
     tensors: Mapping[str, torch.Tensor],
     found: Moves,
     slots: Sequence[tuple[torch.Tensor, Sequence[Move]]],
-    outputs: Sequence[Sequence[Move]],
+    outputs: Sequence[Sequence[Sequence[Move]]],
     seed: int,
 ) -> Report:
     """Compare before and after; restore the model and raise where they differ."""
@@ -227,7 +226,3 @@ def _verified(
         _reorder_(tensors, found)
     _reorder_slots(slots)
     return report
-
-
-Change = Callable[[nn.Module], None]
-Outputs = Sequence[tuple[Axis, ...]]

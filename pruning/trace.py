@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
 from pruning.axes import Atom, Axis, flat, leaves, pin, size, unify
-from pruning.capture import capture, unwrapped
+from pruning.capture import captures, unwrapped
 from pruning.groups import Orbit, orbits
 from pruning.interpret import Interpreter
 from pruning.network import Group, Member, Network, Pin, Role, blocks_of
@@ -62,7 +62,8 @@ def trace(
     examples = [_example(args, kwargs), *(_example(*other) for other in more)]
     tracer = _Tracer(bare, outputs)
     for example_args, example_kwargs in examples:
-        tracer.add(capture(bare, example_args, example_kwargs))
+        paths = [tracer.add(p) for p in captures(bare, example_args, example_kwargs)]
+        tracer.returns(paths)
     return tracer.network(tuple(examples), ignore_unread)
 
 
@@ -86,7 +87,7 @@ class _Tracer:
             self.canonical.setdefault(id(named[name]), name)
         self.axes: dict[str, Value] = {}
         self.used: set[str] = set()
-        self.outputs: list[Value] = []
+        self.outputs: list[tuple[tuple[Axis, ...], ...]] = []
         self._pin_overlaps()
 
     def _pin_overlaps(self) -> None:
@@ -119,8 +120,8 @@ class _Tracer:
         origin = Origin(name, tuple(range(len(shape))))
         return Value(fresh(shape, label=name).axes, origin=origin)
 
-    def add(self, program: ExportedProgram) -> None:
-        """Interpret one captured run."""
+    def add(self, program: ExportedProgram) -> list[Value]:
+        """Interpret one captured run, and return what the model returned."""
         signature, graph = program.graph_signature, program.graph_module
         lifted = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
         constants = signature.inputs_to_lifted_tensor_constants
@@ -139,7 +140,7 @@ class _Tracer:
             else:
                 env[node] = self._input(node)
         found = self.interpreter.run(graph, env)
-        self._finish(signature.output_specs, found)
+        return self._finish(signature.output_specs, found)
 
     def _input(self, node: torch.fx.Node) -> Any:
         tensor = node.meta.get("val")
@@ -148,8 +149,9 @@ class _Tracer:
         shape = self.interpreter.sizes.shape(tensor)
         return fresh(shape, f"model input {node.name}", label=node.name)
 
-    def _finish(self, specs: Sequence[Any], found: Sequence[Any]) -> None:
+    def _finish(self, specs: Sequence[Any], found: Sequence[Any]) -> list[Value]:
         """Pin what the model returns; a buffer it updates keeps the buffer's axes."""
+        returned = []
         for spec, item in zip(specs, found, strict=True):
             for value in values([item]):
                 settle(value)
@@ -158,13 +160,25 @@ class _Tracer:
                     for of, other in zip(held.axes, value.axes, strict=True):
                         unify(of, other)
                 else:
-                    self._output(value)
+                    free = len(value.axes) - 1 if self.ends == "free" else len(value.axes)
+                    for of in value.axes[:free]:
+                        pin(of, "model output")
+                    returned.append(value)
+        return returned
 
-    def _output(self, value: Value) -> None:
-        self.outputs.append(value)
-        free = len(value.axes) - 1 if self.ends == "free" else len(value.axes)
-        for of in value.axes[:free]:
-            pin(of, "model output")
+    def returns(self, paths: Sequence[Sequence[Value]]) -> None:
+        """Let all paths of one example return their outputs in one order."""
+        first = paths[0]
+        for other in paths[1:]:
+            if [value.shape for value in other] == [value.shape for value in first]:
+                for one, two in zip(first, other, strict=True):
+                    for of, with_ in zip(one.axes, two.axes, strict=True):
+                        unify(of, with_)
+                continue
+            for value in (*first, *other):
+                for of in value.axes:
+                    pin(of, "model output, one of several forms")
+        self.outputs.append(tuple(tuple(value.axes) for value in first))
 
     def network(self, examples: tuple[Example, ...], ignored: Sequence[str]) -> Network:
         """Return what was found."""
@@ -191,7 +205,7 @@ class _Tracer:
             axes=axes,
             orbits=named,
             read=frozenset(read),
-            outputs=tuple(tuple(value.axes) for value in self.outputs),
+            outputs=tuple(self.outputs),
             examples=examples,
         )
 

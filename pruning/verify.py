@@ -18,6 +18,8 @@ from pruning.reorder import Move
 
 Example: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
 Outputs: TypeAlias = list[list[torch.Tensor]]
+#: For each example, what happens to each output.
+Returned: TypeAlias = Sequence[Sequence[Sequence[Move]]]
 
 #: Largest relative change that rounding explains, by the narrowest type inside the run.
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 5e-2}
@@ -63,7 +65,7 @@ def compare(
     model: nn.Module,
     change: Callable[[nn.Module], None],
     examples: Sequence[Example],
-    moves: Sequence[Sequence[Move]],
+    moves: Returned,
     seed: int = 0,
 ) -> Report:
     """Apply a change and report how far the outputs move.
@@ -73,7 +75,7 @@ def compare(
     Parameters
     ----------
     moves
-        For each output of each example in turn, the reordering that the change is known to cause.
+        For each example, the reordering of each output that the change is known to cause.
     """
     runs = _runs(model, examples, seed)
     wide = _float64_copy(model)
@@ -89,27 +91,25 @@ def _compared(
     model: nn.Module,
     change: Callable[[nn.Module], None],
     runs: Sequence[Example],
-    moves: Sequence[Sequence[Move]],
+    moves: Returned,
     dtype: str,
 ) -> Report:
     with evaluating(model), torch.no_grad():
         before, narrowest = _outputs(model, runs)
         change(model)
         after, _ = _outputs(model, runs)
-    expected = [_moved(outputs, index, moves, len(runs)) for index, outputs in enumerate(before)]
+    expected = [_moved(found, moves[run % len(moves)]) for run, found in enumerate(before)]
     pairs = zip(expected, after, strict=True)
     largest = max((distance(*pair) for one in pairs for pair in zip(*one, strict=True)), default=0)
     return Report(largest, LIMITS.get(narrowest, 1e-5), dtype, len(runs))
 
 
 def _moved(
-    outputs: list[torch.Tensor], run: int, moves: Sequence[Sequence[Move]], runs: int
+    outputs: list[torch.Tensor], moves: Sequence[Sequence[Move]]
 ) -> list[torch.Tensor]:
-    """Return outputs reordered as they are expected to be; random runs repeat the examples."""
-    examples = len(moves) // max(len(outputs), 1)
-    start = (run % max(examples, 1)) * len(outputs)
+    """Return outputs reordered as they are expected to be."""
     found = []
-    for output, some in zip(outputs, moves[start : start + len(outputs)], strict=False):
+    for output, some in zip(outputs, moves, strict=True):
         for move in some:
             output = move.apply(output)
         found.append(output)
