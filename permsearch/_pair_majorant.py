@@ -159,7 +159,7 @@ def cheapest(
         method="highs",
         options={"maxiter": _ITERATIONS},
     )
-    if answer.status != 0:
+    if answer.status != 0 or answer.x is None:
         return None
     phi = np.zeros((len(grid.knots), len(grid.knots)))
     phi[first, second] = phi[second, first] = answer.x[:size]

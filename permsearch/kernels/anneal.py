@@ -15,26 +15,34 @@ Values count half levels: with hole y and column a, ``2 max(y, a) = y + a + |y -
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numba import njit
 
-from permsearch.kernels.holes import fill_hole
+from permsearch.kernels.holes import fill_levels, pick_level
 from permsearch.kernels.jv import assign
 from permsearch.kernels.rng import below
-from permsearch.kernels.sad import sad_serial
+from permsearch.kernels.sad import padded_bytes, sad_serial
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _DUAL_RATE = np.float32(0.2)
 _BATCH = 12  # holes priced together; a multiple of the tile's rows
 
 
 @njit(cache=True, nogil=True)
-def _rest_of(order, g, m, place, rest):  # type: ignore[no-untyped-def]
-    """List the columns of group g without the one at ``place``."""
-    k = 0
-    for p in range(g * m, g * m + m):
-        if p != place:
-            rest[k] = order[p]
-            k += 1
+def _hole(levels, shape, order, place, tops, scratch, y):  # type: ignore[no-untyped-def]
+    """Fill ``y`` for the hole at ``place``, from the two levels kept for its group."""
+    n, m = shape
+    two, ready = tops
+    g = place // m
+    t, u = two[2 * g], two[2 * g + 1]
+    if not ready[g]:
+        fill_levels(levels, order[g * m : g * m + m], n, scratch[0], scratch[1], t, u)
+        ready[g] = True
+    pick_level(levels[order[place]], t, u, y)
 
 
 @njit(cache=True, nogil=True)
@@ -49,15 +57,14 @@ def _price_all(levels, y, holes, count, wide, prices, known):  # type: ignore[no
 @njit(cache=True, nogil=True)
 def _price_rested(levels, shape, order, place, step, memory, work):  # type: ignore[no-untyped-def]
     """Price all columns in the unknown holes of groups that have rested long enough."""
-    n, m = shape
-    prices, known, changed = memory
-    y, rest, scratch, wide, holes = work
+    m = shape[1]
+    prices, known, changed, tops = memory
+    y, scratch, wide, holes = work
     count = 0
     for g in range(place.shape[0]):
         if known[place[g]] or step - changed[g] < m * m or prices.shape[0] == 0:
             continue
-        _rest_of(order, g, m, place[g], rest)
-        fill_hole(levels, rest, n, scratch[0], scratch[1], y[count])
+        _hole(levels, shape, order, place[g], tops, scratch, y[count])
         holes[count] = place[g]
         count += 1
         if count == _BATCH:
@@ -70,9 +77,8 @@ def _price_rested(levels, shape, order, place, step, memory, work):  # type: ign
 @njit(cache=True, nogil=True)
 def _price(levels, shape, order, place, taken, memory, work, a, fresh, sad):  # type: ignore[no-untyped-def]
     """Fill ``sad[g, h]`` for the column taken from group h in the hole of group g."""
-    n, m = shape
-    prices, known, _ = memory
-    y, rest, scratch = work[0], work[1], work[2]
+    prices, known, _, tops = memory
+    y, scratch = work[0], work[1]
     groups = place.shape[0]
     count = 0
     for g in range(groups):
@@ -81,8 +87,7 @@ def _price(levels, shape, order, place, taken, memory, work, a, fresh, sad):  # 
             for h in range(groups):
                 out[h] = row[taken[h]]
             continue
-        _rest_of(order, g, m, place[g], rest)
-        fill_hole(levels, rest, n, scratch[0], scratch[1], y[count])
+        _hole(levels, shape, order, place[g], tops, scratch, y[count])
         count += 1
     if count == 0:
         return
@@ -98,27 +103,57 @@ def _price(levels, shape, order, place, taken, memory, work, a, fresh, sad):  # 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def _noisy_costs(sad, noise, weights, bank, rng, cost):  # type: ignore[no-untyped-def]
-    """``cost = noise * weight of the column * a normal - sad``."""
+    """``cost = noise * weight of the column * a normal - sad``, less what a row has in common."""
     groups = sad.shape[0]
     span = bank.shape[0] - groups
     for i in range(groups):
         offset = below(rng, span)
         normals = bank[offset : offset + groups]
-        row, out = sad[i], cost[i]
+        row, out, own = sad[i], cost[i], sad[i, i]
         for j in range(groups):
-            out[j] = np.int32(noise * weights[j] * normals[j]) - row[j]
+            out[j] = np.int32(noise * weights[j] * normals[j]) + (own - row[j])
 
 
 @njit(cache=True, nogil=True)
-def _move(order, m, place, taken, to_col, known, changed, step):  # type: ignore[no-untyped-def]
+def _move(order, m, place, taken, to_col, memory, step):  # type: ignore[no-untyped-def]
     """Put the columns back as assigned; what was known of the other holes of a group is void."""
+    _, known, changed, tops = memory
     for g in range(place.shape[0]):
         if to_col[g] == g:
             continue
+        tops[1][g] = False
         order[place[g]] = taken[to_col[g]]
         changed[g] = step
         for p in range(g * m, g * m + m):
             known[p] = known[p] and p == place[g]
+
+
+def anneal_memory(levels: NDArray[np.uint8], m: int, *, prices: bool = True) -> tuple[Any, ...]:
+    """Return what sweeps remember of an order so as not to compute it again.
+
+    Parameters
+    ----------
+    levels : uint8 array (C, R)
+    m : int
+    prices : bool
+        Whether to keep prices of all columns in holes: C * C of four bytes.
+
+    Returns
+    -------
+    tuple
+        Prices, int32 (C, C) or (0, 0); which holes they are known of, bool (C,); the step in which
+        each group last changed, int64 (C / m,); and two levels of each group with a bool (C / m,)
+        that says whether they are up to date.
+    """
+    columns, width = levels.shape
+    groups = columns // m
+    size = columns if prices else 0
+    return (
+        np.zeros((size, size), np.int32),
+        np.zeros(columns, np.bool_),
+        np.zeros(groups, np.int64),
+        (padded_bytes(2 * groups, width), np.zeros(groups, np.bool_)),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -147,8 +182,7 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, count
     rng : uint64 array (1,)
         State of the generator; updated.
     memory : tuple
-        Prices int32 (C, C), or (0, 0) to keep none; which holes are known, bool (C,); the step in
-        which each group last changed, int64 (C / m,). Updated; never changes the orders.
+        From `anneal_memory`; updated, never changes the orders.
     """
     columns, width = levels.shape
     m = shape[1]
@@ -158,8 +192,7 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, count
     a = np.empty((groups, width), np.uint8)
     work = (
         np.empty((max(groups, _BATCH), width), np.uint8),
-        np.empty(m - 1, np.int64),
-        (np.empty(((m + 1) // 2 + 1, width), np.uint8), np.empty(width, np.uint8)),
+        (np.empty((shape[0] + 1, width), np.uint8), np.empty(width, np.uint8)),
         np.empty((_BATCH, columns), np.int32),
         np.empty(_BATCH, np.int64),
     )
@@ -192,7 +225,7 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, count
             duals[taken[g]] = old + _DUAL_RATE * (np.float32(v[g]) - centre - old)
         if noise > 0 or gain > 0:
             counts[0] += gain
-            _move(order, m, place, taken, to_col, memory[1], memory[2], step)
+            _move(order, m, place, taken, to_col, memory, step)
             if counts[0] > counts[1]:
                 counts[1] = counts[0]
                 best[:] = order

@@ -110,6 +110,43 @@ def two_levels(columns, members, n, levels, carry):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True, fastmath=True)
+def pick_level(column, t, u, y):  # type: ignore[no-untyped-def]
+    """Fill ``y`` for the hole that ``column`` leaves, without the sum above it."""
+    for r in range(y.shape[0]):
+        y[r] = u[r] if column[r] >= t[r] else t[r]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _middle(a, b, c, d, t, u):  # type: ignore[no-untyped-def]
+    """Fill ``t`` and ``u`` with the second and third largest of four values."""
+    for r in range(t.shape[0]):
+        w, x, y, z = a[r], b[r], c[r], d[r]
+        high = w if w > x else x
+        low = w if w < x else x
+        high2 = y if y > z else z
+        low2 = y if y < z else z
+        p = high if high < high2 else high2
+        q = low if low > low2 else low2
+        t[r] = p if p > q else q
+        u[r] = p if p < q else q
+
+
+@njit(cache=True, nogil=True)
+def fill_levels(columns, members, n, levels, carry, t, u):  # type: ignore[no-untyped-def]
+    """Fill ``t`` and ``u`` with the n-th and the (n + 1)-th largest of a group's columns.
+
+    ``levels`` (n + 1 rows) and ``carry`` are scratch of the columns' type.
+    """
+    if members.shape[0] == 4 and n == 2:
+        i, j, k, h = members[0], members[1], members[2], members[3]
+        _middle(columns[i], columns[j], columns[k], columns[h], t, u)
+    else:
+        two_levels(columns, members, n, levels, carry)
+        t[:] = levels[n - 1]
+        u[:] = levels[n]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
 def hole_from_levels(column, t, u, y):  # type: ignore[no-untyped-def]
     """Fill ``y`` for the hole that ``column`` leaves; return the sum of max(column, t).
 

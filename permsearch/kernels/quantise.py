@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TOP = 255
+_MOST_SUM = 1 << 26  # of a column's levels: what the assignment kernel takes; 263,000 rows of 255
 _SAMPLE = 1 << 14
 _CANDIDATES = 16
+_FINEST = 1024  # the clip is at least this part of the maximum
 
 
 @njit(cache=True, nogil=True)
-def _round(columns, scale, levels):  # type: ignore[no-untyped-def]
+def _round(columns, scale, top, levels):  # type: ignore[no-untyped-def]
     for c in range(columns.shape[0]):
         source, target = columns[c], levels[c]
         for r in range(source.shape[0]):
             x = source[r] * scale + np.float32(0.5)
-            target[r] = np.uint8(x if x < np.float32(255) else np.float32(255))
+            target[r] = np.uint8(x if x < top else top)
 
 
 def quantise(columns: NDArray[np.float32], n: int, m: int) -> tuple[NDArray[np.uint8], float]:
@@ -34,12 +36,14 @@ def quantise(columns: NDArray[np.float32], n: int, m: int) -> tuple[NDArray[np.u
     -------
     levels : uint8 array, shape (C, R rounded up), zero-padded
     step : float
-        ``levels * step`` approximates the columns; larger entries are clipped to 255.
+        ``levels * step`` approximates the columns; larger entries are clipped to the top level,
+        which is 255, or less beyond 263,000 rows.
     """
     clip = _clip(columns, n, m)
-    step = clip / _TOP if clip > 0 else 1.0
+    top = min(_TOP, max(1, _MOST_SUM // columns.shape[1]))
+    step = clip / top if clip > 0 else 1.0
     levels = padded_bytes(*columns.shape)
-    _round(columns, np.float32(1 / step), levels)
+    _round(columns, np.float32(1 / step), np.float32(top), levels)
     return levels, step
 
 
@@ -61,7 +65,7 @@ def _clip(columns: NDArray[np.float32], n: int, m: int) -> float:
         return 0.0
     tail = np.sort(sample, axis=None)[::-1]
     ranks = np.unique(np.geomspace(1, tail.size // 4 + 1, _CANDIDATES).astype(int)) - 1
-    clips = [float(q) for q in tail[ranks] if q > 0]
+    clips = [float(q) for q in tail[ranks] if q >= peak / _FINEST]
     return min(clips, key=lambda q: _harm(sample, q, n, rows))
 
 

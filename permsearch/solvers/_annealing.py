@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from permsearch.kernels.anneal import anneal_sweep
+from permsearch.kernels.anneal import anneal_memory, anneal_sweep
 from permsearch.kernels.quantise import quantise
 from permsearch.kernels.rng import seeded
 from permsearch.kernels.swap_anneal import swap_anneal_sweep, swap_state
@@ -32,9 +32,13 @@ _FIRST = 64  # steps of the first round, fewer where a step is long
 _FIRST_WORK = 1e10
 _GROWTH = 4
 _FINAL = 8  # a round is begun while it leaves at least seven times its own length
-_PROOF = 96  # all swaps are priced exactly where a run prices so many times as many entries
-_PASSES = 3  # over all swaps, in a proof
-_FLOAT_RATE = 1e10  # entries a second in float32
+# Rounds get faster with their length: the start costs, and a cold order is quick to search. Of
+# short rounds only the colder half is timed.
+_LONG = 512
+_SPEED_UP_SHORT = 1.2
+_SPEED_UP = 1.1
+_PROOF = 48  # all swaps are priced exactly where a run prices so many times as many entries
+_FLOAT_RATE = 1.2e10  # entries a second in float32, with what goes along
 _OVERHEAD = 0.002  # seconds
 
 
@@ -43,6 +47,7 @@ class Chain(Protocol):
 
     stack: Stack
     best: I64
+    steadiness: float
 
     @property
     def work(self) -> float:
@@ -67,10 +72,9 @@ class AssignmentChain:
         self._state = seeded(int(rng.integers(2**63)))
         self._bank = rng.standard_normal(_BANK, dtype=np.float32)
         self._duals = np.zeros(count, np.float32)
-        self._weights = column_weights(stack.columns)
+        self._weights, self.steadiness = column_weights(stack.columns)
         self._counts = np.zeros(3, np.int64)
-        prices = np.zeros((count, count) if count**2 <= _MOST_PRICES else (0, 0), np.int32)
-        self._memory = (prices, np.zeros(count, np.bool_), np.zeros(count // m, np.int64))
+        self._memory = anneal_memory(self.levels, m, prices=count**2 <= _MOST_PRICES)
 
     @property
     def work(self) -> float:
@@ -102,10 +106,13 @@ class AssignmentChain:
 class SwapChain:
     """Annealing by swaps: as many proposals in a step as there are columns."""
 
+    steadiness = 1.0
+
     def __init__(self, stack: Stack, order: I64, rng: np.random.Generator) -> None:
         self.stack, self.order, self.best = stack, order, order.copy()
         self.levels, step = quantise(stack.columns, stack.n, stack.m)
-        self._unit = _SWAP_NOISE * noise_unit(stack) / step
+        # wide groups tell columns apart less
+        self._unit = _SWAP_NOISE * noise_unit(stack) * np.sqrt(4 / stack.m) / step
         self._state = seeded(int(rng.integers(2**63)))
         self._chain: Any = swap_state(self.levels, order, stack.n, stack.m)
 
@@ -135,15 +142,21 @@ def noise_unit(stack: Stack) -> float:
     """Return the spread of a column's value between groups, twice (in half levels of 1.0)."""
     rows = stack.columns.shape[1]
     mean = float(stack.columns.mean(dtype=np.float64))
-    return 2 * 1.25 * mean * float(np.sqrt(rows / 384 * 4 / stack.m))
+    return 2 * 1.25 * mean * float(np.sqrt(rows / 384))
 
 
-def column_weights(columns: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return each column's share of the noise: the root of its norm, about 1."""
+def column_weights(columns: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
+    """Return each column's share of the noise, and how alike the columns are (1: all the same).
+
+    The share is the root of the column's norm, about 1. Columns of unlike norms freeze at unlike
+    noise, so the noise has to fall further.
+    """
     norms = np.sqrt(np.einsum("cr,cr->c", columns, columns))
-    mean = norms.mean()
-    weights: NDArray[np.float32] = np.sqrt(norms / (mean if mean > 0 else 1)).astype(np.float32)
-    return weights
+    mean = float(norms.mean())
+    if mean == 0:
+        return np.ones(len(columns), np.float32), 1.0
+    relative = norms / mean
+    return np.sqrt(relative).astype(np.float32), float(1 / (1 + 2 * relative.var()))
 
 
 @dataclass(slots=True)
@@ -177,7 +190,7 @@ def _value(stack: Stack, order: I64) -> float:
 def run_rounds(
     chain: Chain,
     budget: Budget,
-    noises: Callable[[int], NDArray[np.float64]],
+    schedule: Callable[[int, float], NDArray[np.float64]],
     default: int,
 ) -> Iterator[Step]:
     """Yield after every sweep of ever longer rounds; the last one fills the budget.
@@ -186,15 +199,25 @@ def run_rounds(
     all; then each next one while it leaves at least seven times its own length; then the rest.
     """
     plan = _Plan(chain, budget, default)
+
+    def noises(steps: int) -> NDArray[np.float64]:
+        return schedule(steps, chain.steadiness)
+
     leader = _Leader.of(chain)
     if not budget.timed and plan.left(0.0) <= plan.first:
         yield from _last_round(chain, leader, noises, plan.left(0.0), plan)
         return
     size, least = plan.first, 1
     while True:
-        begun = budget.used()
-        yield from _round(chain, leader, noises(size))
-        left = plan.left(size / max(budget.used() - begun, 1e-9))
+        skip = size // 2 if size < _LONG else 0
+        done, counted, begun = 0, 0, budget.used()
+        for step in _round(chain, leader, noises(size)):
+            done += step.steps
+            if done <= skip:
+                counted, begun = done, budget.used()
+            yield step
+        rate = (size - counted) / max(budget.used() - begun, 1e-9)
+        left = plan.left(rate * (_SPEED_UP_SHORT if size < _LONG else _SPEED_UP))
         size *= _GROWTH
         if left < _FINAL * size:
             break
@@ -204,7 +227,7 @@ def run_rounds(
 
 def _sweeps(chain: Chain, noises: NDArray[np.float64]) -> Iterator[int]:
     """Do a round; yield the length of each sweep after it."""
-    size = max(1, min(_MOST_STEPS, int(_SWEEP / chain.work)))
+    size = max(1, min(_MOST_STEPS, len(noises) // 4, int(_SWEEP / chain.work)))
     for first in range(0, len(noises), size):
         part = noises[first : first + size]
         chain.sweep(part)
@@ -277,7 +300,7 @@ class _Plan:
     def _reserve(self, steps: float) -> float:
         """Return the seconds to keep for the finish, about."""
         if self.affords_proof(self.budget.done + steps):
-            return _OVERHEAD + _PASSES * self._swaps / _FLOAT_RATE
+            return _OVERHEAD + self._swaps / _FLOAT_RATE
         groups = len(self.chain.stack.columns) // self.chain.stack.m
         entries = finishing_steps(self.chain.stack.m) * groups**2 * self._rows
         return _OVERHEAD + entries / _FLOAT_RATE

@@ -39,8 +39,9 @@ class Anneal(ColumnSolver):
     Parameters
     ----------
     hot, cold
-        Noise at the start and the end of a round, in units of the spread between groups
-        (1.25 times the mean entry, times the root of R / 384 rows and of 4 / m).
+        Noise at the start and the end of a round, in units of 1.25 times the mean entry (the
+        standard deviation of Gaussian weights) times the root of R / 384 for R rows. The end
+        is colder where the columns' norms differ much.
     tail
         Share of a round's steps that are done without noise at its end.
     method
@@ -51,8 +52,8 @@ class Anneal(ColumnSolver):
     Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing, Science 220 (1983).
     """
 
-    hot: float = 0.65
-    cold: float = 0.38
+    hot: float = 0.6
+    cold: float = 0.4
     tail: float = 0.04
     method: Literal["auto", "assignment", "swap"] = "auto"
 
@@ -82,12 +83,13 @@ class Anneal(ColumnSolver):
         chain = (SwapChain if swaps else AssignmentChain)(stack, order, rng)
         yield from run_rounds(chain, budget, self._noises, _DEFAULT_STEPS)
 
-    def _noises(self, steps: int) -> NDArray[np.float64]:
-        """Return the noise of every step of a round, in units of the spread between groups."""
+    def _noises(self, steps: int, steadiness: float) -> NDArray[np.float64]:
+        """Return the noise of every step of a round."""
         import numpy as np
 
         quiet = min(steps, max(_LEAST_QUIET, round(self.tail * steps)))
-        return np.concatenate([np.linspace(self.hot, self.cold, steps - quiet), np.zeros(quiet)])
+        falling = np.linspace(self.hot, self.cold * steadiness, steps - quiet)
+        return np.concatenate([falling, np.zeros(quiet)])
 
 
 def _prefers_swaps(stack: Stack) -> bool:

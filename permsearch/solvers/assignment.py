@@ -52,5 +52,5 @@ class Assignment(ColumnSolver):
             chain.sweep(np.zeros(steps))
             idle = idle + steps if chain.mark == mark else 0
             mark = chain.mark
-            yield Step(steps, chain.best, float(mark))
+            yield Step(steps, chain.best)
         yield from descend(stack.columns, chain.best, stack.n, stack.m, screen=False)

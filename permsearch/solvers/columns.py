@@ -6,7 +6,10 @@ Two ways, so that every run can be repeated by its number of steps and every sta
   advanced next. Whenever the run stops, its number of steps tells where every stack stood.
 - Solvers with a schedule (`scheduled`) run stack after stack, each with the same number of steps.
   Where time is limited, the first stack whose schedule is fitted to its share of the time sets
-  that number for the others.
+  that number for the others; so does one that the clock cuts short.
+
+The clock is asked only after reports that count steps: two states of a run with the same number
+of steps could not be told apart when it is repeated.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ class _Search:
     value: float = field(init=False)
     claimed: float = 0.0
     status: Status | None = None
+    planned: bool = False  # whether it has a schedule
+    cut: bool = False  # whether its steps or its time ended it
 
     def __post_init__(self) -> None:
         self.value = self.piece.stack.total(self.best)
@@ -53,24 +58,22 @@ class _Search:
             return False
         self.budget.done += step.steps
         ended = Status.OPTIMAL if step.optimal else Status.CONVERGED if step.converged else None
-        gain = self._keep(step)
-        if self.run.advance(step.steps, gain, planned=step.planned or self.budget.unclocked):
-            self.status = ended or Status.STOPPED
-            return True
-        if ended is None and not step.planned and self.spent:
-            ended = Status.STOPPED
-        self.status = ended
-        return False
+        self.planned = self.planned or step.planned
+        clockless = step.planned or self.budget.unclocked or step.steps == 0
+        stopped = self.run.advance(step.steps, self._keep(step), planned=clockless)
+        self.cut = ended is None and not clockless and self._spent
+        self.status = ended or (Status.STOPPED if stopped or self.cut else None)
+        return stopped
 
     @property
-    def spent(self) -> bool:
-        """Whether the piece has used its steps or its time."""
+    def _spent(self) -> bool:
         return self.budget.steps == 0 or self.budget.seconds == 0.0
 
     def _keep(self, step: Step) -> float:
         """Keep the step's candidate if it is better, valued in float64; return the gain."""
         if step.value is not None:
-            if step.value <= self.claimed:
+            # what a solver ends with is valued in any case: its own value may be a rough one
+            if step.value <= self.claimed and not (step.converged or step.optimal):
                 return 0.0
             self.claimed = step.value
         value = self.piece.stack.total(step.order)
@@ -131,7 +134,7 @@ def _in_turns(
     while turns and not stopped:
         _, index = heapq.heappop(turns)
         search = searches[index]
-        stopped = search.advance()
+        stopped = search.advance() or search.cut
         if search.status is None:
             heapq.heappush(turns, (search.budget.done, index))
     for search in searches:
@@ -147,13 +150,15 @@ def _one_by_one(
     run: Run,
 ) -> list[Status]:
     limit = run.stop.horizon.steps
-    granted: int | None = None  # steps a piece, set by the first that its share of time cut
+    share = None if limit is None else limit // max(1, len(found))
+    most = 0  # steps that a piece did
+    granted: int | None = None  # steps a piece, once time has cut them
     statuses: list[Status] = []
     for index, piece in enumerate(found):
         if granted is not None:
             budget = Budget(run, run.step + granted).without_time()
         else:
-            steps = None if limit is None else run.step + limit // len(found)
+            steps = None if share is None else run.step + share
             budget = Budget(run, steps, _share(found, index))
         search = _begin(solver, piece, solution, budget, [seed, index])
         stopped = budget.steps == 0
@@ -161,12 +166,14 @@ def _one_by_one(
             stopped = search.advance()
         _place(search, solution)
         statuses.append(search.status or Status.STOPPED)
-        if limit is None and budget.timed and search.status is Status.STOPPED:
-            granted = budget.done
-        if stopped:
+        most = max(most, budget.done)
+        if budget.timed and (search.planned or search.cut or stopped):
+            granted = most if share is None or most < share else None
+        if stopped and (granted is None or run.advance(0, 0.0, planned=True)):
             break
-    if granted is not None:  # pieces that ended by themselves were granted as much
-        run.step = max(run.step, granted * len(found))
+    timed = run.stop.horizon.seconds is not None or run.stop.horizon.cpu is not None
+    if granted is not None or (timed and share is None):
+        run.step = most * len(found)  # those that ended by themselves had as many
     return statuses + [Status.STOPPED] * (len(found) - len(statuses))
 
 

@@ -17,6 +17,7 @@ from permsearch.domains import Free, Segments
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
 from permsearch.solvers.registry import get_solver, solver_names
+from permsearch.solvers.swap import Swap
 from tests import reference, strategies
 from tests.strategies import Scores
 
@@ -287,6 +288,20 @@ def test_an_optimum_stays(solver: ps.Solver) -> None:
     result = solver.solve(problem, stop=ps.MaxSteps(20), start={"cols": order})
     assert result.retained == pytest.approx(1)
     assert result.status is ps.Status.OPTIMAL
+
+
+@solvers_of(large())
+@pytest.mark.parametrize("kind", ["gaussian", "lognormal_columns", "student_t"])
+def test_converged_means_that_no_swap_gains(solver: ps.Solver, kind: str) -> None:
+    """A result that claims a local optimum is not improved by any swap of two columns."""
+    if solver == get_solver("deal"):
+        return  # its neighbourhood is another one: what stands in one place of every group
+    for seed in range(3):
+        problem = ps.single(ps.instances.instance(kind, 40, 48, seed=seed), "2:4")
+        result = solver.solve(problem, stop=ps.MaxSteps(2000), seed=seed)
+        if result.status is ps.Status.CONVERGED:
+            again = Swap(kicks=0).solve(problem, start=result.solution)
+            assert again.score <= result.score * (1 + 1e-6)
 
 
 @given(drawn=strategies.column_problems(max_m=8), data=st.data(), seed=st.integers(0, 99))
