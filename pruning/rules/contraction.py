@@ -203,6 +203,6 @@ TABLE: Table = table(
     (convolution, "conv1d conv2d conv3d convolution _convolution"),
     (convolution, "conv_transpose1d conv_transpose2d conv_transpose3d"),
     (attention, "scaled_dot_product_attention"),
-    (grouped_matmul, "grouped_mm_fallback _grouped_mm grouped_mm"),
+    (grouped_matmul, "transformers::grouped_mm_fallback _grouped_mm grouped_mm"),
     (similarity, "cosine_similarity pairwise_distance"),
 )

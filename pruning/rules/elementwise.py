@@ -131,10 +131,10 @@ TABLE: Table = table(
     (prelu, "prelu _prelu_kernel"),
     (
         constant,
-        "zeros ones full empty new_zeros new_ones new_full new_empty scalar_tensor "
-        "empty_strided new_empty_strided",
+        "zeros ones full empty scalar_tensor empty_strided",
     ),
-    (like, "zeros_like ones_like full_like empty_like"),
+    (like, "zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty"),
+    (like, "new_empty_strided"),
     (filled, "fill zero"),
     (
         positions,
