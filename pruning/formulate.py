@@ -88,11 +88,12 @@ def formulate(
     """
     if patterns is None:
         return Formulation(Problem(network.domains, ()), (), {})
+    own = not isinstance(scores, str)
     terms: list[Term] = []
     layers: list[LayerPlan] = []
     skipped: dict[str, str] = {}
     tensors = network.tensors if state is None else state
-    for tensor, pattern in _targets(network, patterns, skipped).items():
+    for tensor, pattern in _targets(network, patterns, skipped, scored=own).items():
         dim = next(dim for name, dim in sorted(network.read) if name == tensor)
         importances = _scored(tensor, tensors[tensor], scores)
         try:
@@ -116,7 +117,7 @@ def layer_of(tensor: str) -> str:
 
 
 def _targets(
-    network: Network, patterns: Patterns, skipped: dict[str, str]
+    network: Network, patterns: Patterns, skipped: dict[str, str], *, scored: bool
 ) -> dict[str, Pattern]:
     """Return the pattern of each weight that has one."""
     wanted = patterns if isinstance(patterns, Mapping) else {"*": patterns}
@@ -127,12 +128,14 @@ def _targets(
     found = {}
     for name in network.tensors:
         pattern = next((wanted[glob] for glob in wanted if _fits(name, glob)), None)
-        if pattern is None or name not in read:
+        if pattern is None or len(network.axes[name]) < 2:
             continue
-        if sum(tensor == name for tensor, _ in network.read) > 1:
+        if name not in read:
+            skipped[name] = "no contraction reads it (a table, or a weight that others are made of)"
+        elif name in network.computed and not scored:
+            skipped[name] = "its layer computes the weight from it; pass scores= to prune it"
+        elif sum(tensor == name for tensor, _ in network.read) > 1:
             skipped[name] = "contractions run over several of its dimensions"
-        elif len(network.axes[name]) < 2:
-            skipped[name] = "a vector has no columns to choose among"
         else:
             found[name] = parse_pattern(pattern)
     return found

@@ -131,6 +131,7 @@ class Network:
     axes: Mapping[str, tuple[Axis, ...]] = field(repr=False)
     orbits: Mapping[str, Orbit] = field(repr=False)
     read: frozenset[tuple[str, int]] = field(repr=False)
+    computed: frozenset[str] = field(repr=False)
     outputs: tuple[tuple[tuple[Axis, ...], ...], ...] = field(repr=False)
     examples: tuple[tuple[tuple[Any, ...], Mapping[str, Any]], ...] = field(repr=False)
 

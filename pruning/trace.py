@@ -205,6 +205,7 @@ class _Tracer:
             axes=axes,
             orbits=named,
             read=frozenset(read),
+            computed=frozenset(interpreter.facts.computed),
             outputs=tuple(self.outputs),
             examples=examples,
         )

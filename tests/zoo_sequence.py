@@ -281,7 +281,8 @@ SEQUENCE = {
             o=Linear(8, 3),
         ),
         (TOKENS, TOKENS.flip(1)),
-        "8, 8, 12, 4 in 2, 4 in 2, 2 blocks, 4 in 2, 4 in 2, 2 blocks",
+        # one group of 8 for both streams: the packed weight of queries and keys has one column axis
+        "8, 12, 4 in 2, 4 in 2, 2 blocks, 4 in 2, 4 in 2, 2 blocks",
     ),
     "fused qkv": Model(
         lambda: Fn(fused_qkv, qkv=Linear(6, 24), o=Linear(8, 3)),
@@ -337,7 +338,7 @@ SEQUENCE = {
         lambda: Fn(linear_attention, **qkv_parts()), (TOKENS,), "4 in 2, 4 in 2, 2 blocks"
     ),
     "latents": Model(
-        lambda: Fn(latents, latent=weight(3, 7), **qkv_parts(q=8, **{"q": Linear(7, 8)})),
+        lambda: Fn(latents, latent=weight(3, 7), **{**qkv_parts(), "q": Linear(7, 8)}),
         (TOKENS,),
         "3, 7, 4 in 2, 4 in 2, 2 blocks",
     ),

@@ -118,7 +118,7 @@ def convnext(m: Any, x: Any) -> Any:
 
 def film(m: Any, x: Any, code: Any) -> Any:
     """Scale and shift channels by another network."""
-    scale, shift = m.code(code).chunk(2, -1)
+    scale, shift = m.c(code).chunk(2, -1)
     h = m.a(x) * (1 + scale[..., None, None]) + shift[..., None, None]
     return m.b(F.relu(h))
 
@@ -330,7 +330,7 @@ VISION = {
     "channel shuffle": Model(
         seq(Conv(3, 8, 1, groups=1), nn.ChannelShuffle(2), Conv(8, 8, 1, groups=2), Conv(8, 3, 1)),
         (IMAGE,),
-        "4 in 2, 2, 4 in 2",
+        "4 in 2, 2 blocks, 4 in 2",
     ),
     "pixel shuffle": Model(
         seq(Conv(3, 16, 3), nn.PixelShuffle(2), Conv(4, 6, 3)), (IMAGE,), "4 blocks"
@@ -368,7 +368,7 @@ VISION = {
         "8, 20",
     ),
     "film": Model(
-        lambda: Fn(film, code=Linear(6, 16), a=Conv(3, 8, 1), b=Conv(8, 3, 1)),
+        lambda: Fn(film, c=Linear(6, 16), a=Conv(3, 8, 1), b=Conv(8, 3, 1)),
         (IMAGE, ROWS[:2]),
         "8",
     ),

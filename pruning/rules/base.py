@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from pruning.axes import Atom, Axis, axis, direct_sum, flat, leaves, pin, size, unify
@@ -13,10 +13,23 @@ Shape: TypeAlias = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The parameter that a value still is, perhaps transposed: dims[i] is its dimension i."""
+    """The parameter that a value is, perhaps transposed, cut up or rescaled.
+
+    Attributes
+    ----------
+    dims
+        The parameter's dimension that each dimension of the value is; -1 for a new one.
+    exact
+        Whether its entries are the parameter's own, not computed from them by a parametrization.
+    """
 
     name: str
     dims: tuple[int, ...]
+    exact: bool = True
+
+    def without(self, dim: int) -> Origin:
+        """Return the origin where a dimension is dropped."""
+        return replace(self, dims=self.dims[:dim] + self.dims[dim + 1 :])
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +61,10 @@ class Value:
 
     def replaced(self, dim: int, axes: Sequence[Axis]) -> Value:
         """Return the value with other axes in the place of one dimension."""
-        return Value([*self.axes[:dim], *axes, *self.axes[dim + 1 :]], self.rows)
+        found = Value([*self.axes[:dim], *axes, *self.axes[dim + 1 :]], self.rows)
+        if self.origin is not None and len(axes) < 2:
+            found.origin = self.origin if axes else self.origin.without(dim)
+        return found
 
 
 Result: TypeAlias = Value | Sequence[Value | None] | None
@@ -65,10 +81,13 @@ class Facts:
         axes pass through, so those must be reordered alike at all positions of `axis`.
     read
         (parameter, dimension): a contraction runs over this dimension of a weight.
+    computed
+        Parameters that a contraction reads through a computation (a weight norm).
     """
 
     mixed: list[tuple[Value, Axis]] = field(default_factory=list)
     read: set[tuple[str, int]] = field(default_factory=set)
+    computed: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -210,8 +229,12 @@ def contract(call: Call, *operands: tuple[Value, Sequence[int]]) -> None:
 
 def read(call: Call, value: Value, dims: Iterable[int]) -> None:
     """Note that a contraction runs over these dimensions of a weight."""
-    if value.origin is not None:
-        call.facts.read.update((value.origin.name, value.origin.dims[dim]) for dim in dims)
+    if value.origin is None:
+        return
+    own = [value.origin.dims[dim] for dim in dims]
+    call.facts.read.update((value.origin.name, dim) for dim in own if dim >= 0)
+    if not value.origin.exact:
+        call.facts.computed.add(value.origin.name)
 
 
 def settle(value: Value) -> Value:

@@ -24,7 +24,9 @@ def elementwise(call: Call) -> Result:
     axes = align(operands, max(len(value.axes) for value in operands))
     rows = tuple(leaf for value in operands for leaf in value.rows)
     uniform = all(value.uniform for value in operands)
-    return call.each(lambda shape: Value(axes, rows, uniform))
+    scaled = call.op in ("mul", "div", "neg") and len(operands) == 1
+    origin = operands[0].origin if scaled else None
+    return call.each(lambda shape: Value(axes, rows, uniform, origin))
 
 
 def identity(call: Call) -> Result:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from pruning.axes import Axis, Conflict, axis, flat, pin, rows_of, sections, size, split
 from pruning.rules.base import (
     Call,
-    Origin,
     Result,
     Shape,
     Table,
@@ -66,7 +66,7 @@ def permute(call: Call) -> Result:
     def moved(one: Value) -> Value:
         origin = one.origin
         if origin is not None:
-            origin = Origin(origin.name, tuple(origin.dims[dim] for dim in order))
+            origin = replace(origin, dims=tuple(origin.dims[dim] for dim in order))
         return Value([one.axes[dim] for dim in order], one.rows, one.uniform, origin)
 
     return carried(value, moved, None if value.stacked is None else order.index(value.stacked[0]))
@@ -105,7 +105,10 @@ def unsqueeze(call: Call) -> Result:
     at = call.dim(len(value.axes) + 1)
 
     def put(one: Value) -> Value:
-        return Value([*one.axes[:at], (), *one.axes[at:]], one.rows, one.uniform)
+        origin = one.origin
+        if origin is not None:
+            origin = replace(origin, dims=(*origin.dims[:at], -1, *origin.dims[at:]))
+        return Value([*one.axes[:at], (), *one.axes[at:]], one.rows, one.uniform, origin)
 
     to = None if value.stacked is None else value.stacked[0] + (at <= value.stacked[0])
     return carried(value, put, to)
@@ -121,7 +124,10 @@ def squeeze(call: Call) -> Result:
     keep = [dim for dim in range(rank) if dim not in named or shape[dim] != 1]
 
     def taken(one: Value) -> Value:
-        return Value([one.axes[dim] for dim in keep], one.rows, one.uniform)
+        origin = one.origin
+        if origin is not None:
+            origin = replace(origin, dims=tuple(origin.dims[dim] for dim in keep))
+        return Value([one.axes[dim] for dim in keep], one.rows, one.uniform, origin)
 
     return carried(value, taken, None if value.stacked is None else keep.index(value.stacked[0]))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pruning.axes import split, unify
 from pruning.rules.base import Call, Result, Shape, Table, Value, align, fresh, opaque, table
 
@@ -89,9 +91,9 @@ def weight_norm(call: Call) -> Result:
     axes = align([direction, length], rank)
     others = [of for at, of in enumerate(direction.axes) if dim == -1 or at != dim % rank]
     call.mix(direction, *others)
-    return call.each(
-        lambda shape: Value(axes) if shape == direction.shape else Value(length.axes)
-    )
+    origin = None if direction.origin is None else replace(direction.origin, exact=False)
+    whole = Value(axes, origin=origin)
+    return call.each(lambda shape: whole if shape == direction.shape else Value(length.axes))
 
 
 def ordered(call: Call) -> Result:

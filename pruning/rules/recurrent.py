@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pruning.axes import Axis, axis, direct_sum, unify
-from pruning.rules.base import Call, Result, Table, Value, contract, fresh, opaque, stack_of, table
+from pruning.rules.base import (
+    Call,
+    Result,
+    Table,
+    Value,
+    align,
+    contract,
+    fresh,
+    opaque,
+    stack_of,
+    table,
+)
 
 GATES = {"lstm": 4, "gru": 3}
 
@@ -57,6 +68,23 @@ def cell(call: Call, inputs: Value, weights: Sequence[Value]) -> Cell:
     return Cell(units, output)
 
 
+def stepped(call: Call) -> Result:
+    """One step of a cell: the new state lies along the units, as the old one does."""
+    gates = {"lstm_cell": 4, "gru_cell": 3}.get(call.op, 1)
+    weights = [call.get(name) for name in ("w_ih", "w_hh", "b_ih", "b_hh")]
+    value, states = call.tensor("input"), call.args["hx"]
+    units = axis(weights[0].shape[0] // gates, "hidden")
+    for weight in weights:
+        if weight is not None:
+            unify(weight.axes[0], direct_sum([units] * gates))
+    contract(call, (value, [len(value.axes) - 1]), (weights[0], [1]))
+    contract(call, (Value([units]), [0]), (weights[1], [1]))
+    states = list(states) if isinstance(states, list | tuple) else [states]
+    _bind_states(states, [Cell(units, units)])
+    batch = align([Value(one.axes[:-1], uniform=one.uniform) for one in [value, *states]], 1)
+    return call.each(lambda shape: Value([*batch[len(batch) - len(shape) + 1 :], units]))
+
+
 def _bind_states(states: Sequence[Value], cells: Sequence[Cell]) -> None:
     """First states lie along the units; a zero state binds nothing."""
     for index, state in enumerate(states):
@@ -77,4 +105,7 @@ def _outputs(call: Call, last: Value, cells: Sequence[Cell]) -> Result:
     return found
 
 
-TABLE: Table = table((recurrent, "lstm gru rnn_tanh rnn_relu"))
+TABLE: Table = table(
+    (recurrent, "lstm gru rnn_tanh rnn_relu"),
+    (stepped, "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"),
+)
