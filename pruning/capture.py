@@ -6,15 +6,17 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.export import ExportedProgram
 from torch.overrides import TorchFunctionMode
 
 from pruning.errors import TraceError
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 MOST_PATHS = 32
 
@@ -130,7 +132,7 @@ def _capture(
             with decided:
                 program = torch.export.export(model, args, dict(kwargs), strict=False)
             return program.run_decompositions({}), decided.answers
-        except Exception as error:  # noqa: BLE001 -- whatever export raises, the user gets one kind
+        except Exception as error:
             raise TraceError(_told(model, error)) from error
 
 

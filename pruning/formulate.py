@@ -211,7 +211,9 @@ def _piece_term(
     pattern: NM,
 ) -> Term | str:
     """Return the term of one run of columns, or why no order can help it."""
-    reasons = [f"{leaf.label or 'axis'} stays: {next(iter(leaf.pins))}" for leaf in factors if leaf.pins]
+    reasons = [
+        f"{leaf.label or 'axis'} stays: {next(iter(leaf.pins))}" for leaf in factors if leaf.pins
+    ]
     for name, orbit in network.orbits.items():
         if not set(orbit.leaves) <= set(factors):
             continue

@@ -47,9 +47,7 @@ def orbits(
     _separate(contexts, facts)
     free = _free([*first, *(of for value in owned for of in value.axes)])
     bundles = _bundles(free, contexts)
-    return _ranked(
-        Orbit(bundle, _within(bundle, contexts, free, bundles)) for bundle in bundles
-    )
+    return _ranked(Orbit(bundle, _within(bundle, contexts, free, bundles)) for bundle in bundles)
 
 
 def _free(axes: Iterable[Axis]) -> list[Atom]:

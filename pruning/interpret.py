@@ -69,8 +69,8 @@ class Interpreter:
 
     def _called(self, node: Node, env: dict[Node, Any]) -> Any:
         name = op_name(node)
-        args = torch.fx.map_arg(node.args, lambda item: env[item])
-        kwargs = torch.fx.map_arg(node.kwargs, lambda item: env[item])
+        args: Any = torch.fx.map_arg(node.args, lambda item: env[item])
+        kwargs: Any = torch.fx.map_arg(node.kwargs, lambda item: env[item])
         if name == "getitem":
             return args[0][args[1]]
         if name in INLINED:
@@ -198,5 +198,5 @@ def _differs(tensor: torch.Tensor, dim: int, count: int) -> bool:
     if tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor):  # noqa: SLF001
         return True
     first = tensor.narrow(dim, 0, 1)
-    same = (tensor == first) | ((tensor != tensor) & (first != first))  # noqa: PLR0124
+    same = (tensor == first) | ((tensor != tensor) & (first != first))
     return not bool(same.all())

@@ -8,18 +8,21 @@ only indexes, slices or splits becomes a direct sum of the pieces that are taken
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from torch import Tensor
-from torch.fx import Node
 
 from pruning.ops import argument, op_name
+
+if TYPE_CHECKING:
+    from torch.fx import Node
 
 MOST_PIECES = 64
 CARRIES = frozenset(("clone", "contiguous", "detach", "alias", "lift_fresh_copy", "_to_copy", "to"))
 VIEWS = frozenset(("view", "_unsafe_view", "reshape", "unflatten"))
 
 Ends: TypeAlias = set[int]
+Handler: TypeAlias = "Callable[[Node, int, int, int], Ends | None]"
 
 
 def stacked_dimension(node: Node) -> tuple[int, list[int]] | None:
@@ -117,7 +120,7 @@ def _squeeze(user: Node, dim: int, rank: int, total: int) -> Ends | None:
     return None if dim in gone else _ends(user, dim - sum(at < dim for at in gone), total)
 
 
-HANDLERS: dict[str, Callable[[Node, int, int, int], Ends | None]] = {
+HANDLERS: dict[str, Handler] = {
     "select": _select,
     "unbind": _unbind,
     "slice": _slice,

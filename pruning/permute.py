@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from permsearch.domains import contains, size_of
 from permsearch.errors import OrderError, unknown
 from permsearch.orders import as_order
-from permsearch.domains import contains, size_of
 from pruning.capture import unwrapped
 from pruning.errors import StateError, VerificationError
 from pruning.network import Network
@@ -64,7 +64,8 @@ def permute_(
     """
     found = moves_of(network.axes, network.orbits, checked(network, solution))
     if not isinstance(model, nn.Module):
-        _reorder_(_tensors_of(model, network), found)
+        aliased = {alias: found[name] for alias, name in network.aliases.items() if name in found}
+        _reorder_(_tensors_of(model, network), {**found, **aliased})
         return None
     bare = unwrapped(model)
     tensors = _tensors_in(bare, network)
@@ -131,9 +132,7 @@ def _bare_name(name: str) -> str:
     return name
 
 
-def _checked_shapes(
-    named: Mapping[str, torch.Tensor], network: Network
-) -> dict[str, torch.Tensor]:
+def _checked_shapes(named: Mapping[str, torch.Tensor], network: Network) -> dict[str, torch.Tensor]:
     for name, shape in network.shapes.items():
         if name not in named:
             raise StateError(f"the network has a tensor {name!r} that is not among those given.")

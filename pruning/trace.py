@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 from torch import nn
-from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
 from pruning.axes import Atom, Axis, flat, leaves, pin, size, unify
@@ -18,6 +17,9 @@ from pruning.interpret import Interpreter
 from pruning.network import Group, Member, Network, Pin, Role, blocks_of
 from pruning.rules.base import Origin, Value, fresh, settle, values
 from pruning.unread import pin_unread
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 Ends: TypeAlias = Literal["pin", "free"]
 Example: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -77,10 +79,10 @@ class _Tracer:
     def __init__(self, model: nn.Module, outputs: Ends) -> None:
         self.ends = outputs
         self.interpreter = Interpreter()
-        named = dict(model.named_parameters(remove_duplicate=False))
+        named: dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
         self.parameters = frozenset(named)
         named.update(model.named_buffers(remove_duplicate=False))
-        self.tensors: dict[str, torch.Tensor] = named
+        self.tensors = named
         self.saved = [name for name in model.state_dict() if name in named]
         self.canonical: dict[int, str] = {}
         for name in [*self.saved, *named]:
@@ -188,7 +190,9 @@ class _Tracer:
         dead = [name for name in owned if name not in self.used and owned[name].shape]
         dead = [name for name in dead if size_of(owned[name]) > 1]
         pin_unread(
-            {name: owned[name].shape for name in dead}, ignored, [*interpreter.seen, *owned.values()]
+            {name: owned[name].shape for name in dead},
+            ignored,
+            [*interpreter.seen, *owned.values()],
         )
         read = interpreter.facts.read
         first = [owned[name].axes[dim] for name, dim in sorted(read) if name in owned]

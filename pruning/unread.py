@@ -10,9 +10,7 @@ from pruning.axes import pin
 from pruning.rules.base import Shape, Value
 
 
-def pin_unread(
-    shapes: Mapping[str, Shape], ignored: Sequence[str], seen: Iterable[Value]
-) -> None:
+def pin_unread(shapes: Mapping[str, Shape], ignored: Sequence[str], seen: Iterable[Value]) -> None:
     """Pin every axis that an unread tensor could be applied to, judged by sizes alone.
 
     A branch that was not captured may read any value of the network, as it is or with
@@ -33,4 +31,6 @@ def pin_unread(
             for last in range(first, len(shape)):
                 name = wanted.get(prod(shape[first : last + 1]))
                 for of in value.axes[first : last + 1] if name else ():
-                    pin(of, f"{name} was not read by the captured run: another branch may read this")
+                    pin(
+                        of, f"{name} was not read by the captured run: another branch may read this"
+                    )

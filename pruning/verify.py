@@ -122,12 +122,11 @@ def _types_inside(model: nn.Module, run: Example) -> set[torch.dtype]:
     args, kwargs = copy.deepcopy((run[0], dict(run[1])))
     with _Watch() as watch:
         model(*args, **kwargs)
-    return watch.types
+    found: set[torch.dtype] = watch.types
+    return found
 
 
-def _moved(
-    outputs: list[torch.Tensor], moves: Sequence[Sequence[Move]]
-) -> list[torch.Tensor]:
+def _moved(outputs: list[torch.Tensor], moves: Sequence[Sequence[Move]]) -> list[torch.Tensor]:
     """Return outputs reordered as they are expected to be."""
     found = []
     for output, some in zip(outputs, moves, strict=True):
@@ -149,7 +148,7 @@ def distance(one: torch.Tensor, two: torch.Tensor) -> float:
     finite = one[one.isfinite()].abs()
     scale = float(finite.max()) if finite.numel() else 1.0
     largest = float(apart.max())
-    return float("inf") if largest != largest else largest / max(scale, 1e-30)  # noqa: PLR0124
+    return float("inf") if largest != largest else largest / max(scale, 1e-30)
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:
@@ -157,18 +156,16 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().double()
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches the floating types that a run computes in."""
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.types = {torch.float64}
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         for tensor in tensors_in(found):
             if tensor.is_floating_point():

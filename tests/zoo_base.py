@@ -1,6 +1,6 @@
 """What a zoo model is: how it is built, what it reads, and the exact groups it has.
 
-A group is declared as text: ``16`` is plain, ``8 in 2`` has an order of its own in each of 2 blocks,
+A group is declared as text: ``16`` is plain, ``8 in 2`` has an order in each of 2 blocks,
 ``4 blocks`` reorders blocks of positions. ``build`` runs under a fixed seed in float64, with norms
 and running statistics that are not trivial, so that a wrong permutation shows.
 """

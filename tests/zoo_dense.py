@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import nn
 
 from tests.zoo_base import IDS, ROWS, TOKENS, Fn, Model, weight
@@ -19,7 +19,7 @@ def mlp() -> nn.Module:
 
 
 def activations() -> nn.Module:
-    """A hidden layer behind each activation."""
+    """Put a hidden layer behind each activation."""
     kinds = (nn.Tanh, nn.SiLU, nn.ELU, nn.Mish, nn.Hardswish, nn.Softplus, nn.LeakyReLU, nn.CELU)
     layers = [part for kind in kinds for part in (Linear(8, 8), kind())]
     return nn.Sequential(Linear(6, 8), *layers, Linear(8, 3))
@@ -61,7 +61,7 @@ def tied() -> nn.Module:
 
 
 def tied_embedding() -> nn.Module:
-    """An output head that is the embedding."""
+    """Make an output head that is the embedding."""
 
     def run(m: Any, ids: Any) -> Any:
         h = m.e(ids)
@@ -83,6 +83,12 @@ def experts(m: Any, x: Any) -> Any:
     """Run all experts, weighted by a gate."""
     hidden = F.relu(torch.einsum("bi,eih->beh", x, m.up))
     return torch.einsum("beh,eho,be->bo", hidden, m.down, F.softmax(m.gate(x), -1))
+
+
+def batched(m: Any, x: Any) -> Any:
+    """Run all experts by batched products, and add them up."""
+    hidden = F.gelu(torch.bmm(x.expand(4, -1, -1), m.up))
+    return torch.bmm(hidden, m.down).sum(0)
 
 
 def hyper(m: Any, x: Any) -> Any:
@@ -119,7 +125,7 @@ def with_mask(m: Any, x: Any) -> Any:
 
 
 def masked() -> nn.Module:
-    """A hidden layer with a buffer of the state dict."""
+    """Make a hidden layer with a buffer of the state dict."""
     m = Fn(with_mask, a=Linear(6, 8), b=Linear(8, 3))
     m.register_buffer("mask", torch.rand(8))
     return m
@@ -160,13 +166,13 @@ def outer(m: Any, x: Any) -> Any:
 
 
 def spectral() -> nn.Module:
-    """A spectral norm on the hidden layer."""
+    """Put a spectral norm on the hidden layer."""
     first = nn.utils.parametrizations.spectral_norm(Linear(6, 8))
     return nn.Sequential(first, nn.ReLU(), Linear(8, 3))
 
 
 def weight_normed() -> nn.Module:
-    """A weight norm on both layers."""
+    """Put a weight norm on both layers."""
     norm = nn.utils.parametrizations.weight_norm
     return nn.Sequential(norm(Linear(6, 8)), nn.ReLU(), norm(Linear(8, 3)))
 
@@ -207,9 +213,7 @@ DENSE = {
     "functional group norm": Model(
         two(lambda m, x: m.b(F.group_norm(m.a(x), 4)), 16), (ROWS,), "4 in 4, 4 blocks"
     ),
-    "glu": Model(
-        lambda: nn.Sequential(Linear(6, 32), nn.GLU(), Linear(16, 3)), (ROWS,), "16"
-    ),
+    "glu": Model(lambda: nn.Sequential(Linear(6, 32), nn.GLU(), Linear(16, 3)), (ROWS,), "16"),
     "swiglu, two layers": Model(
         lambda: Fn(
             lambda m, x: m.d(F.silu(m.g(h := m.i(x))) * m.u(h)),
@@ -289,9 +293,7 @@ DENSE = {
         two(lambda m, x: m.b(torch.cat([h := m.a(x), h], -1)), 8, 16), (ROWS,), "8"
     ),
     "dense connections": Model(
-        lambda: Fn(
-            dense, a=Linear(6, 8), b=Linear(8, 4), c=Linear(12, 4), o=Linear(16, 3)
-        ),
+        lambda: Fn(dense, a=Linear(6, 8), b=Linear(8, 4), c=Linear(12, 4), o=Linear(16, 3)),
         (ROWS,),
         "8, 4, 4",
     ),
@@ -328,7 +330,9 @@ DENSE = {
     "every second channel": Model(
         two(lambda m, x: m.b((h := m.a(x))[:, ::2] * h[:, 1::2]), 16, 8), (ROWS,), "8 blocks"
     ),
-    "maxout": Model(lambda: Fn(maxout, a=Linear(6, 32), b=Linear(16, 3)), (ROWS,), "16 blocks, 2 in 16"),
+    "maxout": Model(
+        lambda: Fn(maxout, a=Linear(6, 32), b=Linear(16, 3)), (ROWS,), "16 blocks, 2 in 16"
+    ),
     "products of two layers": Model(
         lambda: Fn(outer, a=Linear(6, 4), b=Linear(6, 5), o=Linear(20, 3)), (ROWS,), "4 blocks, 5"
     ),
@@ -353,10 +357,11 @@ DENSE = {
         (ROWS,),
         "4, 8 in 4",
     ),
+    "experts by batches": Model(
+        lambda: Fn(batched, up=weight(4, 6, 8), down=weight(4, 8, 3)), (ROWS,), "4, 8 in 4"
+    ),
     "low-rank update": Model(
-        lambda: Fn(
-            lora, w=Linear(6, 8), down=Linear(6, 2), up=Linear(2, 8), o=Linear(8, 3)
-        ),
+        lambda: Fn(lora, w=Linear(6, 8), down=Linear(6, 2), up=Linear(2, 8), o=Linear(8, 3)),
         (ROWS,),
         "2, 8",
     ),
@@ -400,9 +405,7 @@ DENSE = {
     "branch on data": Model(
         lambda: Fn(branch, a=Linear(6, 8), b=Linear(8, 3), c=Linear(8, 3)), (ROWS,), "8"
     ),
-    "cond": Model(
-        lambda: Fn(cond, a=Linear(6, 8), b=Linear(8, 3), c=Linear(8, 3)), (ROWS,), "8"
-    ),
+    "cond": Model(lambda: Fn(cond, a=Linear(6, 8), b=Linear(8, 3), c=Linear(8, 3)), (ROWS,), "8"),
     "branch on a flag": Model(
         lambda: Fn(flag, a=Linear(6, 8), b=Linear(8, 3), c=Linear(8, 3), other=False),
         (ROWS,),

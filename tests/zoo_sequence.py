@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import nn
 
 from tests.zoo_base import IDS, TOKENS, Fn, Model, weight
@@ -27,7 +27,7 @@ def cross(m: Any, x: Any, y: Any) -> Any:
 
 
 def prenorm(m: Any, x: Any) -> Any:
-    """A transformer layer that normalises first."""
+    """Run a transformer layer that normalises first."""
     x = m.i(x)
     h = m.n1(x)
     x = x + m.a(h, h, h)[0]
@@ -45,7 +45,7 @@ def merged(x: Any) -> Any:
 
 
 def fused_qkv(m: Any, x: Any) -> Any:
-    """Queries, keys and values of one layer, by a reshape to 3."""
+    """Take queries, keys and values from one layer, by a reshape to 3."""
     b, s, _ = x.shape
     q, k, v = m.qkv(x).reshape(b, s, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
     y = (q @ k.transpose(-2, -1) / math.sqrt(4)).softmax(-1) @ v
@@ -53,8 +53,9 @@ def fused_qkv(m: Any, x: Any) -> Any:
 
 
 def split_qkv(m: Any, x: Any) -> Any:
-    """Queries, keys and values of one product with a transposed weight (GPT-2)."""
-    q, k, v = (heads_of(t, 2) for t in torch.addmm(m.b, x.flatten(0, 1), m.w).view(2, 5, 24).split(8, -1))
+    """Take queries, keys and values from one product with a transposed weight (GPT-2)."""
+    qkv = torch.addmm(m.b, x.flatten(0, 1), m.w).view(2, 5, 24)
+    q, k, v = (heads_of(t, 2) for t in qkv.split(8, -1))
     return m.o(merged(attend(q, k, v, is_causal=True)))
 
 
@@ -115,7 +116,7 @@ def part_rotary(m: Any, x: Any) -> Any:
 
 
 def normed_heads(m: Any, x: Any) -> Any:
-    """Queries and keys are normalised with one scale for all heads."""
+    """Normalise queries and keys with one scale for all heads."""
     q, k, v = (heads_of(part(x), 2) for part in (m.q, m.k, m.v))
     return m.o(merged(attend(m.nq(q), m.nk(k), v)))
 
@@ -145,7 +146,7 @@ def linear_attention(m: Any, x: Any) -> Any:
 
 
 def llama(m: Any, x: Any) -> Any:
-    """A LLaMA block: RMS norms, grouped queries, rotary, SwiGLU."""
+    """Run a LLaMA block: RMS norms, grouped queries, rotary, SwiGLU."""
     x = m.i(x)
     h = m.n1(x)
     q, k, v = heads_of(m.q(h), 4), heads_of(m.k(h), 2), heads_of(m.v(h), 2)
@@ -230,7 +231,10 @@ IMAGES = torch.arange(384, dtype=torch.float64).reshape(2, 3, 8, 8).sin()
 SEQUENCE = {
     "multi-head attention": Model(
         lambda: Fn(
-            multihead, i=Linear(6, 8), a=nn.MultiheadAttention(8, 2, batch_first=True), o=Linear(8, 3)
+            multihead,
+            i=Linear(6, 8),
+            a=nn.MultiheadAttention(8, 2, batch_first=True),
+            o=Linear(8, 3),
         ),
         (TOKENS,),
         "8, 8, 4 in 2, 4 in 2, 2 blocks",
@@ -265,7 +269,9 @@ SEQUENCE = {
             lambda m, x: m.o(m.e(m.i(x))),
             i=Linear(6, 6),
             e=nn.TransformerEncoder(
-                nn.TransformerEncoderLayer(6, 2, 16, batch_first=True), 2, enable_nested_tensor=False
+                nn.TransformerEncoderLayer(6, 2, 16, batch_first=True),
+                2,
+                enable_nested_tensor=False,
             ),
             o=Linear(6, 3),
         ),
@@ -309,9 +315,7 @@ SEQUENCE = {
         (TOKENS,),
         "4 in 2, 4 in 2, 2 in 2, 2 blocks",
     ),
-    "one key for all": Model(
-        lambda: Fn(one_key, **qkv_parts(16, 4)), (TOKENS,), "4, 4, 4 blocks"
-    ),
+    "one key for all": Model(lambda: Fn(one_key, **qkv_parts(16, 4)), (TOKENS,), "4, 4, 4 blocks"),
     "rotary": Model(
         lambda: Fn(rotary, turn=rotated, **qkv_parts(16, 16)), (TOKENS,), "8 in 2, 2 blocks"
     ),
@@ -331,9 +335,7 @@ SEQUENCE = {
         (TOKENS,),
         "4 in 2, 4 in 2, 2 blocks",
     ),
-    "slope by head": Model(
-        lambda: Fn(sloped_heads, **qkv_parts()), (TOKENS,), "4 in 2, 4 in 2"
-    ),
+    "slope by head": Model(lambda: Fn(sloped_heads, **qkv_parts()), (TOKENS,), "4 in 2, 4 in 2"),
     "linear attention": Model(
         lambda: Fn(linear_attention, **qkv_parts()), (TOKENS,), "4 in 2, 4 in 2, 2 blocks"
     ),
@@ -398,7 +400,9 @@ SEQUENCE = {
         rnn(nn.LSTM(8, 12, proj_size=5, batch_first=True), 5), (TOKENS,), "8, 12, 5"
     ),
     "lstm, last states": Model(
-        lambda: Fn(last_state, l=nn.LSTM(6, 8, 2, batch_first=True), a=Linear(8, 3), b=Linear(8, 3)),
+        lambda: Fn(
+            last_state, l=nn.LSTM(6, 8, 2, batch_first=True), a=Linear(8, 3), b=Linear(8, 3)
+        ),
         (TOKENS,),
         "8, 8",
     ),

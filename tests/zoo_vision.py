@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import nn
 
 from tests.zoo_base import IMAGE, ROWS, TOKENS, Fn, Model, weight
@@ -27,7 +27,7 @@ def basic_block(m: Any, x: Any) -> Any:
 
 
 def resnet() -> nn.Module:
-    """The basic blocks of a ResNet."""
+    """Build the basic blocks of a ResNet."""
     norm = nn.BatchNorm2d
     return Fn(
         basic_block,
@@ -47,14 +47,14 @@ def resnet() -> nn.Module:
 
 
 def bottleneck(m: Any, x: Any) -> Any:
-    """A bottleneck on a stream of 16."""
+    """Run a bottleneck on a stream of 16."""
     h = m.stem(x)
     h = h + m.c3(F.relu(m.n2(m.c2(F.relu(m.n1(m.c1(h)))))))
     return m.fc(pooled(F.relu(h)))
 
 
 def mobile(m: Any, x: Any) -> Any:
-    """An inverted residual with a depthwise convolution and squeeze and excitation."""
+    """Run an inverted residual with a depthwise convolution and squeeze and excitation."""
     h = m.stem(x)
     y = F.silu(m.n1(m.e(h)))
     y = F.silu(m.n2(m.d(y)))
@@ -63,7 +63,7 @@ def mobile(m: Any, x: Any) -> Any:
 
 
 def inverted() -> nn.Module:
-    """A block of EfficientNet."""
+    """Build a block of EfficientNet."""
     norm = nn.BatchNorm2d
     return Fn(
         mobile,
@@ -109,7 +109,7 @@ def shuffle_by_view(m: Any, x: Any) -> Any:
 
 
 def convnext(m: Any, x: Any) -> Any:
-    """A block with its norm and linear layers on the last dimension."""
+    """Run a block with its norm and linear layers on the last dimension."""
     h = m.stem(x)
     y = m.dw(h).permute(0, 2, 3, 1)
     y = m.gamma * m.down(F.gelu(m.up(m.norm(y))))
@@ -138,7 +138,7 @@ def mixer(m: Any, x: Any) -> Any:
 
 
 def viewed_as_map(m: Any, x: Any) -> Any:
-    """A linear layer seen as an image."""
+    """Take a linear layer for an image."""
     return m.u2(F.relu(m.u1(F.relu(m.fc(x)).view(-1, 8, 2, 2))))
 
 
@@ -350,9 +350,7 @@ VISION = {
         (ROWS,),
         "8 blocks, 6",
     ),
-    "patches": Model(
-        lambda: Fn(patches, a=Conv(3, 8, 1), b=Linear(32, 3)), (IMAGE,), "8 blocks"
-    ),
+    "patches": Model(lambda: Fn(patches, a=Conv(3, 8, 1), b=Linear(32, 3)), (IMAGE,), "8 blocks"),
     "convnext": Model(
         lambda: Fn(
             convnext,

@@ -80,7 +80,7 @@ def einsum(call: Call) -> Result:
     """Unify dimensions of the same letter, and contract letters that vanish."""
     words, _, result = str(call.args["equation"]).replace(" ", "").partition("->")
     operands = list(call.tensors())
-    if not result and "->" not in str(call.args["equation"]) or "." in words:
+    if "->" not in str(call.args["equation"]) or "." in words:
         return opaque(call, f"einsum {call.args['equation']}")
     named: dict[str, Axis] = {}
     pairs = list(zip(words.split(","), operands, strict=True))
@@ -141,7 +141,7 @@ def _pointwise(call: Call, weight: Value) -> bool:
 
 
 def attention(call: Call) -> Result:
-    """Queries against keys, values by the weights; heads may be shared by several queries."""
+    """Weigh values by queries against keys; heads may be shared by several queries."""
     query, key, value = (call.tensor(name) for name in ("query", "key", "value"))
     if float(call.get("dropout_p", 0.0)) > 0:
         return opaque(call, "dropout inside attention draws numbers by position")

@@ -90,7 +90,7 @@ def as_real(call: Call) -> Result:
 
 
 def scalar(call: Call) -> Result:
-    """A tensor turned into a number, or only looked at: its positions are fixed."""
+    """Pin a tensor that is turned into a number, or tested."""
     for value in call.tensors():
         for of in value.axes:
             call.pin(of, "read as a number")

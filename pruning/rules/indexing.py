@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pruning.axes import Axis, axis, flat, size, unify
+from pruning.axes import axis, flat, size, unify
 from pruning.rules.base import Call, Result, Table, Value, align, fresh, opaque, table
 
 
@@ -64,12 +64,7 @@ def _paired(call: Call, value: Value, other: Value, dim: int) -> None:
 
 def _lookups(call: Call) -> list[tuple[int, Value]]:
     """Return (dimension, positions) for each dimension that is looked up."""
-    found, at = [], 0
-    for ids in call.args["indices"]:
-        if ids is not None:
-            found.append((at, ids))
-        at += 1
-    return found
+    return [(dim, ids) for dim, ids in enumerate(call.args["indices"]) if ids is not None]
 
 
 def index(call: Call) -> Result:
@@ -174,8 +169,6 @@ def searched(call: Call) -> Result:
             for of in other.axes:
                 call.pin(of, "boundaries are sorted")
     return Value(value.axes)
-
-
 
 
 TABLE: Table = table(

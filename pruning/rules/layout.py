@@ -22,7 +22,7 @@ from pruning.rules.base import (
 
 
 def view(call: Call) -> Result:
-    """The same positions in row-major order, cut into other dimensions."""
+    """Keep the positions in row-major order, cut into other dimensions."""
     value = next(call.tensors())
     if 0 in call.shape:
         return fresh(call.shape)
@@ -133,7 +133,7 @@ def squeeze(call: Call) -> Result:
 
 
 def expand(call: Call) -> Result:
-    """Copies of one position: their order does not matter, so a free axis appears."""
+    """Copy one position: the copies' order does not matter, so a free axis appears."""
     value = next(call.tensors())
     for other in list(call.tensors())[1:]:
         for of in other.axes:
@@ -217,10 +217,12 @@ def fold(call: Call) -> Result:
     return Value([*value.axes[:-2], channels, *space])
 
 
-LAYOUT = frozenset(
+_KEEPING = (
     "view reshape _unsafe_view flatten unflatten view_copy permute transpose t movedim moveaxis "
-    "swapaxes swapdims numpy_T mT unsqueeze squeeze permute_copy".split()
+    "swapaxes swapdims numpy_T mT unsqueeze squeeze permute_copy"
 )
+#: Operators that carry slices of a stacked dimension along.
+LAYOUT = frozenset(_KEEPING.split())
 
 TABLE: Table = table(
     (view, "view reshape _unsafe_view flatten unflatten view_as reshape_as view_copy ravel"),

@@ -97,7 +97,7 @@ def weight_norm(call: Call) -> Result:
 
 
 def ordered(call: Call) -> Result:
-    """Scans, sorts and arguments of extremes: positions along the dimension have a meaning."""
+    """Pin what is scanned, sorted or asked for the place of an extreme."""
     value = call.tensor("self", "input")
     rank = len(value.axes)
     if call.op in ("max", "min"):
@@ -155,7 +155,7 @@ def unfolded(call: Call) -> Result:
 
 
 def unknown_statistics(call: Call) -> Result:
-    """Counts by value: nothing can be followed."""
+    """Pin what is counted by value: nothing can be followed."""
     return opaque(call, f"{call.op}: counts by value")
 
 

@@ -30,7 +30,7 @@ def concat(call: Call) -> Result:
 
 
 def stack(call: Call) -> Result:
-    """A new dimension, one position for each tensor; they stay apart while it is only indexed."""
+    """Add a dimension, one position for each tensor; they stay apart while it is only indexed."""
     laid = list(values(call.args["tensors"]))
     dim = call.dim(len(laid[0].axes) + 1)
     return stack_of(
@@ -130,7 +130,7 @@ def select(call: Call) -> Result:
 
 
 def slice_scatter(call: Call) -> Result:
-    """A piece of a dimension is overwritten: source and piece take one order."""
+    """Overwrite a piece of a dimension: source and piece take one order."""
     value, source = call.tensor("self"), call.tensor("src")
     dim = call.dim(len(value.axes))
     total, count = value.shape[dim], source.shape[dim]
@@ -164,7 +164,7 @@ def select_scatter(call: Call) -> Result:
 
 
 def glu(call: Call) -> Result:
-    """The first half times a gate of the second: both halves take one order."""
+    """Multiply the first half by a gate of the second: both halves take one order."""
     value = call.tensor("self", "input")
     dim = call.dim(len(value.axes), -1)
     half = value.shape[dim] // 2
@@ -176,7 +176,7 @@ def glu(call: Call) -> Result:
 def pad(call: Call) -> Result:
     """Constant padding adds positions at the ends; other modes copy positions and pin."""
     value = call.tensor("self", "input")
-    widths = call.args.get("pad") or call.args.get("padding")
+    widths: list[int] = call.args.get("pad") or call.args.get("padding") or []
     constant = call.op == "constant_pad_nd" or call.get("mode", "") == "constant"
     axes = list(value.axes)
     for index in range(len(widths) // 2):
