@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
 from pruning.errors import TraceError
+from pruning.simplify import simplify
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -131,7 +132,7 @@ def _capture(
         try:
             with decided:
                 program = torch.export.export(model, args, dict(kwargs), strict=False)
-            return program.run_decompositions({}), decided.answers
+            return simplify(program.run_decompositions({})), decided.answers
         except Exception as error:
             raise TraceError(_told(model, error)) from error
 

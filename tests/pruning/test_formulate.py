@@ -119,7 +119,7 @@ def test_reasons_name_what_stands_in_the_way() -> None:
 
 
 def test_globs_choose_layers() -> None:
-    """The first glob that fits counts, None leaves a layer out, a glob that fits none is an error."""
+    """The first glob that fits counts, None leaves a layer out, one that fits none is an error."""
     model = ZOO["mlp"].build()
     network = pruning.trace(model, ZOO["mlp"].inputs)
     found = formulate(network, {"4": None, "*": "2:4"})

@@ -143,7 +143,7 @@ def test_optimizer_state_of_unknown_layout_is_refused() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     parameter = next(model.parameters())
     optimizer.state[parameter] = {"rows": torch.ones(16)}
-    with pytest.raises(pruning.StateError, match="'rows' of 0.weight"):
+    with pytest.raises(pruning.StateError, match=r"'rows' of 0\.weight"):
         pruning.permute_(model, shuffled(network), network=network, optimizer=optimizer)
 
 
