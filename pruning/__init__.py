@@ -8,12 +8,15 @@ the orders found, and proves the function unchanged.
 from __future__ import annotations
 
 from pruning.errors import StateError, TraceError, VerificationError
+from pruning.gather import GatherCost, Gathered, gather_, gathered_orders
 from pruning.network import Group, Member, Network, Pin
 from pruning.permute import permute_
 from pruning.trace import trace
 from pruning.verify import Report
 
 __all__ = [
+    "GatherCost",
+    "Gathered",
     "Group",
     "Member",
     "Network",
@@ -22,6 +25,8 @@ __all__ = [
     "StateError",
     "TraceError",
     "VerificationError",
+    "gather_",
+    "gathered_orders",
     "permute_",
     "trace",
 ]

@@ -8,7 +8,7 @@ stays in the problem as a constant, so that shares are shares of all weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias
@@ -17,14 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.arrays import as_scores, magnitude
+from permsearch.domains import Domain, Free
 from permsearch.errors import PatternError, ProblemError, unknown
 from permsearch.patterns import NM, Pattern, Scores, parse_pattern
 from permsearch.problem import Problem, Term
 from pruning.axes import Atom, Axis, flat, parts_of, size
+from pruning.gather import GATHERED
 from pruning.groups import Orbit
 from pruning.network import Network
 
-State: TypeAlias = Literal["absorbed", "left"]
+State: TypeAlias = Literal["absorbed", "gathered", "left"]
 Patterns: TypeAlias = str | Pattern | Mapping[str, str | Pattern | None] | None
 Positions: TypeAlias = NDArray[np.int64]
 
@@ -36,8 +38,9 @@ class LayerPlan:
     Attributes
     ----------
     state
-        "absorbed": the orders of `groups` reach its columns at no cost at run time; "left": no
-        order helps it, and `reason` says why.
+        "absorbed": the orders of `groups` reach its columns at no cost at run time;
+        "gathered": its columns have an order of their own, and its input is indexed at run time;
+        "left": no order helps it, and `reason` says why.
     """
 
     tensor: str
@@ -47,7 +50,7 @@ class LayerPlan:
     reason: str = ""
 
     def __str__(self) -> str:
-        how = ", ".join(self.groups) if self.state == "absorbed" else self.reason
+        how = self.reason if self.state == "left" else ", ".join(self.groups)
         return f"{self.tensor}: {self.pattern} {self.state} ({how})"
 
 
@@ -66,6 +69,7 @@ def formulate(
     scores: Any = "magnitude",
     *,
     state: Mapping[str, Any] | None = None,
+    gather: Sequence[str] = (),
 ) -> Formulation:
     """Return the search problem of a network.
 
@@ -80,6 +84,9 @@ def formulate(
         tensor that returns them.
     state
         The tensors to score, where the traced model's own are not the ones (a meta model).
+    gather
+        Globs of layers whose columns get an order of their own at run time: see
+        `pruning.gathered_orders` and `pruning.gather_`.
 
     Returns
     -------
@@ -91,6 +98,7 @@ def formulate(
     own = not isinstance(scores, str)
     terms: list[Term] = []
     layers: list[LayerPlan] = []
+    domains: dict[str, Domain] = dict(network.domains)
     skipped: dict[str, str] = {}
     tensors = network.tensors if state is None else state
     for tensor, pattern in _targets(network, patterns, skipped, scored=own).items():
@@ -101,14 +109,27 @@ def formulate(
         except PatternError as error:
             skipped[tensor] = str(error)
             continue
-        found, plan = _terms(network, tensor, dim, importances, pattern)
+        if any(_fits(tensor, glob) for glob in gather):
+            found, plan = _gathered_term(tensor, dim, importances, pattern, domains)
+        else:
+            found, plan = _terms(network, tensor, dim, importances, pattern)
         terms += found
         layers.append(plan)
     if not terms:
         raise ProblemError(
             f"no weight can carry the pattern: {'; '.join(map(': '.join, skipped.items()))}"
         )
-    return Formulation(Problem(network.domains, tuple(terms)), tuple(layers), skipped)
+    return Formulation(Problem(domains, tuple(terms)), tuple(layers), skipped)
+
+
+def _gathered_term(
+    tensor: str, dim: int, scores: Scores, pattern: Pattern, domains: dict[str, Domain]
+) -> tuple[list[Term], LayerPlan]:
+    """Return the term of a layer whose input is indexed at run time, and add its variable."""
+    name = f"{layer_of(tensor)}{GATHERED}"
+    domains[name] = Free(scores.shape[dim])
+    term = Term(np.moveaxis(scores, dim, 1), pattern, cols=name, name=tensor)
+    return [term], LayerPlan(tensor, pattern, "gathered", (name,))
 
 
 def layer_of(tensor: str) -> str:
