@@ -204,7 +204,7 @@ def _pass(state: _State, table: _Table) -> NDArray[np.bool_]:
         table.values[left[verdict < 0], right[verdict < 0]] = NEVER
     elif left.size and not touched.any():  # not just the best swap of each column, but all
         pairs = sorted(improving_pairs(table.values, table.own, screen), key=lambda p: -p[2])
-        found = np.array([pair[:2] for pair in pairs], dtype=np.int64)
+        found = np.array([pair[:2] for pair in pairs], dtype=np.int64).reshape(-1, 2)
         touched = _apply(state, found[:, 0], found[:, 1], least)[1]
     return touched
 

@@ -77,7 +77,8 @@ class Anneal(ColumnSolver):
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget
     ) -> Iterator[Step]:
-        from permsearch.solvers._annealing import AssignmentChain, SwapChain, run_rounds
+        from permsearch.solvers._annealing import AssignmentChain, SwapChain
+        from permsearch.solvers._rounds import run_rounds
 
         swaps = self.method == "swap" or (self.method == "auto" and _prefers_swaps(stack))
         chain = (SwapChain if swaps else AssignmentChain)(stack, order, rng)

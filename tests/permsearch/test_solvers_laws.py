@@ -29,15 +29,7 @@ COMPOSED: dict[str, ps.Solver] = {
 }
 
 
-def _found() -> dict[str, ps.Solver]:
-    found = dict(COMPOSED)
-    for name in solver_names():
-        with contextlib.suppress(ModuleNotFoundError):
-            found[name] = get_solver(name)
-    return found
-
-
-SOLVERS = _found()
+SOLVERS = COMPOSED | {name: get_solver(name) for name in solver_names()}
 PROBLEMS = pt.tiny_problems()
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS.keys())
@@ -288,6 +280,16 @@ def test_an_optimum_stays(solver: ps.Solver) -> None:
     result = solver.solve(problem, stop=ps.MaxSteps(20), start={"cols": order})
     assert result.retained == pytest.approx(1)
     assert result.status is ps.Status.OPTIMAL
+
+
+@solvers_of(large())
+@pytest.mark.parametrize("factor", [1e4, 1e8, 1e30])
+def test_columns_that_dwarf_all_others_do_no_harm(solver: ps.Solver, factor: float) -> None:
+    """Two columns many orders of magnitude above the rest neither hang nor break a search."""
+    weight = ps.instances.gaussian(48, 64, seed=1).astype(np.float64)
+    weight[:, [5, 40]] *= factor
+    problem = ps.single(weight, "2:4")
+    pt.check_result(solver.solve(problem, stop=ps.MaxSteps(300)), problem)
 
 
 @solvers_of(large())
