@@ -136,7 +136,7 @@ def _columns(layer: nn.Module, name: str = "the layer") -> int:
         return layer.in_features
     plain = isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d)
     if plain and layer.groups == 1:
-        return int(layer.in_channels)
+        return int(layer.in_channels)  # type: ignore[arg-type]
     raise StateError(
         f"{name} is a {type(layer).__name__}; linear layers and ungrouped convolutions can have "
         "their input gathered."

@@ -92,7 +92,7 @@ def _groups(network: Network, found: Formulation, result: ps.SearchResult) -> It
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
 table { border-collapse: collapse; width: 100%; margin: 1rem 0 }
-th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #ddd; vertical-align: top }
+th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #ddd }
 td.n { text-align: right; font-variant-numeric: tabular-nums }
 """
 

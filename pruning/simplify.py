@@ -1,4 +1,4 @@
-"""Rewrite a captured graph where one operator says in a roundabout way what another says plainly."""
+"""Rewrite a captured graph where one operator says plainly what another says by a detour."""
 
 from __future__ import annotations
 

@@ -156,7 +156,8 @@ FAMILIES = {
     "mobilenet v2": Family(
         "MobileNetV2ForImageClassification",
         {"image_size": 32, "depth_multiplier": 0.35, "finegrained_output": False},
-        "448, 112, 16, 16, 8, 8, 48, 48, 48, 32, 192, 192, 192, 56, 336, 336, 336, 96, 96, 96, 24, 144, 144, 144, 144",
+        "448, 112, 16, 16, 8, 8, 48, 48, 48, 32, 192, 192, 192, 56, 336, 336, 336, 96, "
+        "96, 96, 24, 144, 144, 144, 144",
         "",
         inputs=(PIXELS,),
     ),
@@ -222,7 +223,8 @@ FAMILIES = {
             "num_attention_heads": [1, 2, 4, 8],
             "decoder_hidden_size": 32,
         },
-        "32, 32, 32, 32, 32, 32, 32, 32, 32, 16, 16, 16, 16, 64, 64, 16 in 2, 16 in 2, 128, 128, 8 in 4, 8 in 4, 8 in 8, 8 in 8, 256, 2 blocks, 4 blocks, 8 blocks",
+        "32, 32, 32, 32, 32, 32, 32, 32, 32, 16, 16, 16, 16, 64, 64, 16 in 2, 16 in 2, "
+        "128, 128, 8 in 4, 8 in 4, 8 in 8, 8 in 8, 256, 2 blocks, 4 blocks, 8 blocks",
         "",
         inputs=(PIXELS,),
     ),

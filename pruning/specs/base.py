@@ -101,7 +101,7 @@ def _tensor(module: nn.Module, path: list[str]) -> torch.Tensor:
 
 def heads_of(value: torch.Tensor, heads: int) -> torch.Tensor:
     """Split the last dimension into heads, before the length."""
-    return value.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return value.reshape(*value.shape[:-1], heads, -1).transpose(1, 2)
 
 
 def merged(value: torch.Tensor) -> torch.Tensor:

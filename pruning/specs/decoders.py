@@ -93,7 +93,7 @@ def gpt2(weights: Weights, config: Config, ids: torch.Tensor) -> torch.Tensor:
     for layer in range(config["n_layer"]):
         here = own.below(f"h.{layer}.")
         fused = here.conv1d("attn.c_attn", here.layer_norm("ln_1", value, eps))
-        query, key, values = fused.split(fused.shape[-1] // 3, -1)
+        query, key, values = fused.chunk(3, -1)
         found = attention(query, key, values, (heads, heads), is_causal=True)
         value = value + here.conv1d("attn.c_proj", found)
         hidden = act(here.conv1d("mlp.c_fc", here.layer_norm("ln_2", value, eps)))
