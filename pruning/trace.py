@@ -194,6 +194,8 @@ class _Tracer:
             ignored,
             [*interpreter.seen, *owned.values()],
         )
+        for of in (of for name in dead for of in owned[name].axes):
+            pin(of, "not read by any captured run")
         read = interpreter.facts.read
         first = [owned[name].axes[dim] for name, dim in sorted(read) if name in owned]
         found = orbits(interpreter.seen, interpreter.facts, owned.values(), first)
