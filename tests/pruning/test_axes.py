@@ -67,7 +67,7 @@ def test_equal_axes_share_what_happens_later() -> None:
     one, two = axis(12, "one"), axis(12, "two")
     unify(one, two)
     head, _ = cut(one, 4)
-    assert list(leaves(two))[0] is next(leaves(head))
+    assert next(leaves(two)) is next(leaves(head))
     assert [leaf.size for leaf in leaves(two)] == [4, 8]
 
 

@@ -83,7 +83,7 @@ def test_many_branches_are_refused() -> None:
             x = m.a(x)
         return x
 
-    with pytest.raises(pruning.TraceError, match="paths|captured"):
+    with pytest.raises(pruning.TraceError, match=r"paths|captured"):
         pruning.trace(Fn(run, a=nn.Linear(6, 6)).double(), ROWS)
 
 
