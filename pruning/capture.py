@@ -110,7 +110,8 @@ def captures(
         Where the forward cannot be captured: its shapes depend on data, or it has many branches.
     """
     todo: list[tuple[bool, ...]] = [()]
-    paths = 0
+    paths = live = 0
+    refused: Exception | None = None
     while todo:
         script = todo.pop()
         paths += 1
@@ -119,21 +120,29 @@ def captures(
                 f"{type(model).__name__}.forward branches on data along more than {MOST_PATHS} "
                 "paths; no weight was changed. Use torch.cond, or give the part without branches."
             )
-        program, answers = _capture(model, args, kwargs, script)
-        yield program
+        decided = _Decided(script)
+        try:
+            yield _capture(model, args, kwargs, decided)
+            live += 1
+        except (AssertionError, ValueError) as error:  # the forward's own refusal of such data
+            refused = refused or error
+        answers = decided.answers
         todo.extend((*answers[:at], True) for at in range(len(script), len(answers)))
+    if not live:
+        raise TraceError(_told(model, refused or ValueError("no path"))) from refused
 
 
 def _capture(
-    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], script: tuple[bool, ...]
-) -> tuple[ExportedProgram, list[bool]]:
-    decided = _Decided(script)
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], decided: _Decided
+) -> ExportedProgram:
     with evaluating(model), plain_attention(), torch.enable_grad(), _quiet():
         try:
             with decided:
                 program = torch.export.export(model, args, dict(kwargs), strict=False)
-            return simplify(program.run_decompositions({})), decided.answers
+            return simplify(program.run_decompositions({}))
         except Exception as error:
+            if decided.answers and isinstance(error, AssertionError | ValueError):
+                raise  # the answer may be one that the forward refuses
             raise TraceError(_told(model, error)) from error
 
 

@@ -127,7 +127,9 @@ class Interpreter:
             return self._unknown(call, f"no rule for operator {call.op} ({call.node})")
         try:
             found = _listed(rule(call))
-        except (Conflict, KeyError, IndexError, TypeError, ValueError, StopIteration) as error:
+        except Conflict as conflict:
+            return _listed(opaque(call, f"{call.op}: {conflict}"))
+        except (KeyError, IndexError, TypeError, ValueError, StopIteration) as error:
             reason = f"the rule for {call.op} does not cover {call.node}: {error}"
             return self._unknown(call, reason)
         if call.shapes and [value and value.shape for value in found] != call.shapes:

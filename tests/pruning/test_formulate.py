@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -149,8 +151,47 @@ def test_variables_alone() -> None:
     assert set(problem.domains) == {group.name for group in network.groups}
 
 
+@dataclass(frozen=True)
+class Tiles:
+    """Keep half of the tiles of 4 x 4: rows and columns both matter."""
+
+    axes = frozenset({"rows", "cols"})
+    density = 0.5
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Refuse what does not tile."""
+        if shape[0] % 4 or shape[1] % 4:
+            raise ps.PatternError("no tiles of 4 x 4")
+
+    def retained(self, scores: np.ndarray) -> float:
+        """Return the sum of the heavier half of the tiles."""
+        rows, cols = scores.shape
+        tiles = scores.reshape(rows // 4, 4, cols // 4, 4).sum((1, 3)).ravel()
+        return float(np.sort(tiles)[len(tiles) // 2 :].sum())
+
+    def keep(self, scores: np.ndarray) -> np.ndarray:
+        """Not needed here."""
+        raise NotImplementedError
+
+    accepts = keep
+
+
 def test_patterns_on_rows_bring_producers_in() -> None:
     """A pattern that looks at both axes ties rows and columns to their groups."""
+    model = ZOO["mlp"].build()
+    network = pruning.trace(model, ZOO["mlp"].inputs)
+    found = formulate(network, {"2": Tiles()})
+    (term,) = found.problem.terms
+    assert (term.rows, term.cols) == ("2.weight[0]", "0.weight[0]")
+    assert found.problem.sensitive == ("0.weight[0]", "2.weight[0]")
+    solution = ps.random_solution(found.problem, seed=2)
+    promised = found.problem.evaluate(solution)
+    pruning.permute_(model, solution, network=network)
+    assert Tiles().retained(model[2].weight.detach().abs().numpy()) == pytest.approx(promised)
+
+
+def test_patterns_without_structure_need_no_order() -> None:
+    """Where no order matters a layer is left, with that reason."""
     network = pruning.trace(ZOO["mlp"].build(), ZOO["mlp"].inputs)
     layers = {plan.tensor: plan for plan in formulate(network, "unstructured@0.5").layers}
     assert layers["2.weight"].state == "left"

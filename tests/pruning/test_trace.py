@@ -75,6 +75,19 @@ def test_a_forward_that_cannot_be_captured_is_told() -> None:
         pruning.trace(model, ROWS.abs())
 
 
+def test_checks_of_data_are_no_branches() -> None:
+    """A forward that refuses some data by raising has one path: the other computes nothing."""
+
+    def run(m: Any, x: Any) -> Any:
+        assert (x < 9).all()
+        if (x > 9).any():
+            raise ValueError("too large")
+        return m.b(F.relu(m.a(x)))
+
+    network = pruning.trace(Fn(run, a=nn.Linear(6, 8), b=nn.Linear(8, 3)).double(), ROWS)
+    assert [group.size for group in network.groups] == [8]
+
+
 def test_many_branches_are_refused() -> None:
     """A loop over data has no end of paths."""
 
