@@ -75,7 +75,7 @@ def main() -> None:
         args.out.mkdir(parents=True, exist_ok=True)
         network.draw(args.out / "groups.svg")
         if folder is not None:
-            moves = moves_of(network.axes, network.orbits, result.solution)
+            moves = moves_of(network, result.solution)
             write_folder(folder, args.out / "permuted", moves)
         print(f"stored in {args.out}")
 

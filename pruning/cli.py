@@ -121,7 +121,7 @@ class _Job:
 
         result = ps.solve(self.found.problem, solver, stop=stop, seed=seed)
         proof = permute_(self.module, result, network=self.network, seed=seed)
-        self.moves = moves_of(self.network.axes, self.network.orbits, result.solution)
+        self.moves = moves_of(self.network, result.solution)
         for alias, name in self.network.aliases.items():
             if name in self.moves:
                 self.moves[alias] = self.moves[name]

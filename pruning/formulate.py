@@ -100,10 +100,10 @@ def formulate(
     layers: list[LayerPlan] = []
     domains: dict[str, Domain] = dict(network.domains)
     skipped: dict[str, str] = {}
-    tensors = network.tensors if state is None else state
+    tensors = network.whole if state is None else state
     for tensor, pattern in _targets(network, patterns, skipped, scored=own).items():
         dim = next(dim for name, dim in sorted(network.read) if name == tensor)
-        importances = _scored(tensor, tensors[tensor], scores)
+        importances = _scored(tensor, network.pick(tensors, tensor), scores)
         try:
             pattern.check(np.moveaxis(importances, dim, 1).shape)
         except PatternError as error:

@@ -120,7 +120,7 @@ def gathered_orders(network: Network, solution: Any) -> dict[str, Order]:
     """
     orders: Mapping[str, Any] = getattr(solution, "solution", solution)
     plain = {name: order for name, order in orders.items() if not name.endswith(GATHERED)}
-    moved = moves_of(network.axes, network.orbits, plain)
+    moved = moves_of(network, plain)
     found = {}
     for name, order in orders.items():
         if name.endswith(GATHERED):

@@ -21,7 +21,8 @@ MOST_PIECES = 64
 CARRIES = frozenset(("clone", "contiguous", "detach", "alias", "lift_fresh_copy", "_to_copy", "to"))
 VIEWS = frozenset(("view", "_unsafe_view", "reshape", "unflatten"))
 
-Ends: TypeAlias = set[int]
+#: Pieces of a dimension that are taken, as (start, end).
+Ends: TypeAlias = set[tuple[int, int]]
 Handler: TypeAlias = "Callable[[Node, int, int, int], Ends | None]"
 
 
@@ -34,11 +35,32 @@ def stacked_dimension(node: Node) -> tuple[int, list[int]] | None:
         total = shape[dim]
         if not isinstance(total, int) or total < 2:
             continue
-        ends = _ends(node, dim, total)
-        if ends is not None and 1 < len(ends | {total}) <= MOST_PIECES:
-            marks = sorted(ends | {total})
-            return dim, [end - start for start, end in zip([0, *marks], marks, strict=False)]
+        taken = _ends(node, dim, total)
+        if taken is not None:
+            counts = _counts(taken, total)
+            if 1 < len(counts) <= MOST_PIECES:
+                return dim, counts
     return None
+
+
+def stacked_parameter(node: Node) -> tuple[int, list[int]] | None:
+    """Return the dimension of a parameter that is only cut up, every piece used, and the sizes."""
+    shape = node.meta["val"].shape
+    for dim in range(len(shape) - 1):
+        total = shape[dim]
+        taken = _ends(node, dim, total) if total > 1 else None
+        if taken is None or max(shape[:dim] + shape[dim + 1 :]) < 2:
+            continue
+        counts = _counts(taken, total)
+        covered = {at for start, end in taken for at in range(start, end)}
+        if len(covered) == total and 1 < len(counts) <= MOST_PIECES:
+            return dim, counts
+    return None
+
+
+def _counts(taken: Ends, total: int) -> list[int]:
+    marks = sorted({end for piece in taken for end in piece if 0 < end < total} | {total})
+    return [end - start for start, end in zip([0, *marks], marks, strict=False)]
 
 
 def _ends(node: Node, dim: int, total: int) -> Ends | None:
@@ -49,7 +71,7 @@ def _ends(node: Node, dim: int, total: int) -> Ends | None:
         if ends is None:
             return None
         found |= ends
-    return {end for end in found if 0 < end <= total} if node.users else None
+    return found if node.users else None
 
 
 def _use(user: Node, node: Node, dim: int, total: int) -> Ends | None:
@@ -65,11 +87,13 @@ def _select(user: Node, dim: int, rank: int, total: int) -> Ends | None:
     if at != dim:
         return _ends(user, dim - (at < dim), total)
     index = argument(user, "index", 0) % total
-    return {index, index + 1}
+    return {(index, index + 1)}
 
 
 def _unbind(user: Node, dim: int, rank: int, total: int) -> Ends | None:
-    return set(range(1, total + 1)) if argument(user, "dim", 0) % rank == dim else None
+    if argument(user, "dim", 0) % rank != dim:
+        return None
+    return {(at, at + 1) for at in range(total) if _is_used(user, at)}
 
 
 def _slice(user: Node, dim: int, rank: int, total: int) -> Ends | None:
@@ -82,17 +106,24 @@ def _slice(user: Node, dim: int, rank: int, total: int) -> Ends | None:
     if count == total:
         return _ends(user, dim, total)
     start = start + total if start < 0 else start
-    return {start, start + count} if end is None or isinstance(end, int) else None
+    return {(start, start + count)} if end is None or isinstance(end, int) else None
 
 
 def _split(user: Node, dim: int, rank: int, total: int) -> Ends | None:
     if argument(user, "dim", 0) % rank != dim:
         return None
-    ends, at = set(), 0
-    for piece in user.meta["val"]:
-        at += piece.shape[dim]
-        ends.add(at)
-    return ends
+    found: Ends = set()
+    start = 0
+    for index, piece in enumerate(user.meta["val"]):
+        count = piece.shape[dim]
+        found |= {(start, start + count)} if _is_used(user, index) else {(start, start)}
+        start += count
+    return found
+
+
+def _is_used(user: Node, index: int) -> bool:
+    """Whether one of several results is taken by anything."""
+    return any(getter.args[1] == index and getter.users for getter in user.users)
 
 
 def _permute(user: Node, dim: int, rank: int, total: int) -> Ends | None:

@@ -54,7 +54,7 @@ def write_folder(source: Path, target: Path, moves: Mapping[str, Sequence[Move]]
         with safe_open(shard, framework="pt") as opened:
             about = opened.metadata()
         tensors = load_file(shard)
-        for name in tensors:
+        for name, tensor in tensors.items():
             for move in moves.get(name, ()):
-                tensors[name] = move.apply(tensors[name]).contiguous()
+                move.apply_(tensor)
         save_file(tensors, target / shard.name, metadata=about)

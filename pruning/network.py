@@ -88,6 +88,20 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a tensor whose other axes have orders of their own (one expert of a stack)."""
+
+    base: str
+    dim: int
+    start: int
+    count: int
+
+    def of(self, tensor: Any) -> Any:
+        """Return the piece, a view of its tensor."""
+        return tensor.narrow(self.dim, self.start, self.count)
+
+
+@dataclass(frozen=True, slots=True)
 class Pin:
     """A dimension of a parameter or buffer that (in part) stays where it is, and why."""
 
@@ -117,7 +131,10 @@ class Network:
     aliases
         Other names of tied tensors.
     tensors
-        The model's parameters and buffers themselves, by name; tied ones once.
+        The model's parameters and buffers themselves, by name; tied ones once, stacks piece by
+        piece. `whole` has them unstacked.
+    parts
+        Tensors that are treated piece by piece, by the names of the pieces.
     outputs
         For each example, the axes of what the model returns; `output_moves` reads them.
     """
@@ -129,8 +146,10 @@ class Network:
     aliases: Mapping[str, str]
     tensors: Mapping[str, torch.Tensor] = field(repr=False)
     axes: Mapping[str, tuple[Axis, ...]] = field(repr=False)
+    parts: Mapping[str, Part] = field(repr=False)
     orbits: Mapping[str, Orbit] = field(repr=False)
     read: frozenset[tuple[str, int]] = field(repr=False)
+    whole: Mapping[str, torch.Tensor] = field(repr=False)
     computed: frozenset[str] = field(repr=False)
     outputs: tuple[tuple[tuple[Axis, ...], ...], ...] = field(repr=False)
     examples: tuple[tuple[tuple[Any, ...], Mapping[str, Any]], ...] = field(repr=False)
@@ -146,8 +165,26 @@ class Network:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of every parameter and buffer; tied ones once."""
+        """Shape of every parameter and buffer; tied ones once, stacks piece by piece."""
         return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
+
+    def base(self, name: str) -> str:
+        """Return the name in the state dict of a tensor, or of the one that it is a piece of."""
+        return self.parts[name].base if name in self.parts else name
+
+    def whole_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor, or of the one that it is a piece of."""
+        shape = list(self.tensors[name].shape)
+        if name in self.parts:
+            own = self.parts[name]
+            same = [part for part in self.parts.values() if part.base == own.base]
+            shape[own.dim] = sum(part.count for part in same)
+        return tuple(shape)
+
+    def pick(self, tensors: Mapping[str, Any], name: str) -> Any:
+        """Return a tensor, or the piece of one, from those of a state dict."""
+        found = tensors[self.base(name)]
+        return self.parts[name].of(found) if name in self.parts else found
 
     @property
     def domains(self) -> dict[str, Domain]:

@@ -63,7 +63,7 @@ def permute_(
     OrderError, UnknownName
         An order is not one that its group allows; nothing was changed.
     """
-    found = moves_of(network.axes, network.orbits, checked(network, solution))
+    found = moves_of(network, checked(network, solution))
     if not isinstance(model, nn.Module):
         aliased = {alias: found[name] for alias, name in network.aliases.items() if name in found}
         _reorder_(_tensors_of(model, network), {**found, **aliased})
@@ -136,14 +136,16 @@ def _bare_name(name: str) -> str:
 
 
 def _checked_shapes(named: Mapping[str, torch.Tensor], network: Network) -> dict[str, torch.Tensor]:
-    for name, shape in network.shapes.items():
-        if name not in named:
-            raise StateError(f"the network has a tensor {name!r} that is not among those given.")
-        if tuple(named[name].shape) != shape:
+    bases = {network.base(name): name for name in network.shapes}
+    for base, name in bases.items():
+        shape = network.whole_shape(name)
+        if base not in named:
+            raise StateError(f"the network has a tensor {base!r} that is not among those given.")
+        if tuple(named[base].shape) != shape:
             raise StateError(
-                f"{name} has shape {tuple(named[name].shape)}, but {shape} when it was traced."
+                f"{base} has shape {tuple(named[base].shape)}, but {shape} when it was traced."
             )
-    return {name: named[name] for name in network.shapes}
+    return {base: named[base] for base in bases}
 
 
 def _has_data(tensors: Mapping[str, torch.Tensor]) -> bool:
@@ -154,11 +156,8 @@ def _has_data(tensors: Mapping[str, torch.Tensor]) -> bool:
 def _reorder_(tensors: Mapping[str, torch.Tensor], found: Moves, *, back: bool = False) -> None:
     """Apply moves, or undo them."""
     for name, tensor in tensors.items():
-        moved = tensor
         for move in found.get(name, ()):
-            moved = (move.inverse if back else move).apply(moved)
-        if moved is not tensor:
-            tensor.copy_(moved)
+            (move.inverse if back else move).apply_(tensor)
 
 
 def _slots(
@@ -184,10 +183,8 @@ def _slots(
 @torch.no_grad()
 def _reorder_slots(slots: Sequence[tuple[torch.Tensor, Sequence[Move]]]) -> None:
     for tensor, some in slots:
-        moved = tensor
         for move in some:
-            moved = move.apply(moved)
-        tensor.copy_(moved)
+            move.apply_(tensor)
 
 
 def _verified(

@@ -7,7 +7,7 @@ A tensor's dimensions are products and sums of leaves. Dimensions whose orders d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pruning.axes import Atom, Axis, flat, leaves, parts_of, size
 from pruning.groups import Orbit, Placed, unfolded
+from pruning.network import Network, Part
 
 Grid: TypeAlias = NDArray[np.int64]
 Chosen: TypeAlias = Sequence[tuple[Orbit, Grid]]
@@ -22,15 +23,24 @@ Chosen: TypeAlias = Sequence[tuple[Orbit, Grid]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Move:
-    """An index over some dimensions of a tensor, taken together in row-major order."""
+    """An index over some dimensions of a tensor, taken together in row-major order.
+
+    `part` is the piece of the tensor that `apply_` acts on; the whole where it is None.
+    """
 
     dims: tuple[int, ...]
     index: Grid
+    part: Part | None = None
 
     @property
     def inverse(self) -> Move:
         """The move that undoes this one."""
-        return Move(self.dims, np.argsort(self.index))
+        return Move(self.dims, np.argsort(self.index), self.part)
+
+    def apply_(self, tensor: Any) -> None:
+        """Reorder a tensor (of torch) in place, or the part of it that is meant."""
+        whole = tensor if self.part is None else self.part.of(tensor)
+        whole.copy_(self.apply(whole))
 
     def apply(self, tensor: Any) -> Any:
         """Return the tensor (of torch) with the positions of these dimensions reordered."""
@@ -137,14 +147,16 @@ def _permuted(grid: Grid, place: list[int], outer: int, order: Grid) -> Grid:
     return np.moveaxis(taken.reshape(moved.shape), last, place)
 
 
-def moves_of(
-    axes: Mapping[str, Sequence[Axis]], orbits: Mapping[str, Orbit], solution: Mapping[str, Any]
-) -> dict[str, list[Move]]:
-    """Return the moves of every tensor that a solution changes."""
+def moves_of(network: Network, solution: Mapping[str, Any]) -> dict[str, list[Move]]:
+    """Return the moves of every tensor that a solution changes, by its name in the state dict."""
     chosen = [
         (orbit, blockwise(orbit, solution[name]))
-        for name, orbit in orbits.items()
+        for name, orbit in network.orbits.items()
         if name in solution
     ]
-    found = {name: moves(dims, chosen) for name, dims in axes.items()}
-    return {name: some for name, some in found.items() if some}
+    found: dict[str, list[Move]] = {}
+    for name, dims in network.axes.items():
+        part = network.parts.get(name)
+        for move in moves(dims, chosen):
+            found.setdefault(network.base(name), []).append(replace(move, part=part))
+    return found

@@ -14,8 +14,9 @@ from pruning.axes import Atom, Axis, flat, leaves, pin, size, unify
 from pruning.capture import captures, unwrapped
 from pruning.groups import Orbit, orbits
 from pruning.interpret import Interpreter
-from pruning.network import Group, Member, Network, Pin, Role, blocks_of
-from pruning.rules.base import Origin, Value, fresh, settle, values
+from pruning.lookahead import stacked_parameter
+from pruning.network import Group, Member, Network, Part, Pin, Role, blocks_of
+from pruning.rules.base import Origin, Value, fresh, settle, stack_of, values
 from pruning.unread import pin_unread
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class _Tracer:
         for name in [*self.saved, *named]:
             self.canonical.setdefault(id(named[name]), name)
         self.axes: dict[str, Value] = {}
+        self.parts: dict[str, Part] = {}
         self.used: set[str] = set()
         self.outputs: list[tuple[tuple[Axis, ...], ...]] = []
         self._pin_overlaps()
@@ -106,21 +108,57 @@ class _Tracer:
                 for of in self.value(name).axes:
                     pin(of, f"shares memory with {others}")
 
-    def value(self, name: str) -> Value:
-        """Return the axes of a parameter or buffer; tied names have one value."""
+    def value(self, name: str, node: torch.fx.Node | None = None) -> Value:
+        """Return the axes of a parameter or buffer; tied names have one value.
+
+        A parameter whose placeholder is only cut up is a stack of pieces.
+        """
         tensor = self.tensors[name]
         name = self.canonical[id(tensor)]
         if name not in self.axes:
-            self.axes[name] = self._fresh(name, tensor)
+            cuts = None if node is None else stacked_parameter(node)
+            self.axes[name] = self._fresh(name, tensor, cuts)
         return self.axes[name]
 
-    def _fresh(self, name: str, tensor: torch.Tensor) -> Value:
+    def _fresh(
+        self, name: str, tensor: torch.Tensor, cuts: tuple[int, list[int]] | None = None
+    ) -> Value:
         shape = list(tensor.shape)
         movable = name in self.saved and (name in self.parameters or tensor.is_floating_point())
         if not movable:
             return self.interpreter.constant(tensor, name)
+        if cuts is not None:
+            return self._stack(name, shape, *cuts)
         origin = Origin(name, tuple(range(len(shape))))
         return Value(fresh(shape, label=name).axes, origin=origin)
+
+    def _stack(self, name: str, shape: list[int], dim: int, counts: list[int]) -> Value:
+        """Return a parameter as pieces along one dimension, each with axes of its own."""
+        slices, start = [], 0
+        for count in counts:
+            where = ", ".join([*[":"] * dim, f"{start}:{start + count}"])
+            piece = f"{name}[{where}]"
+            self.parts[piece] = Part(name, dim, start, count)
+            sizes = [*shape[:dim], count, *shape[dim + 1 :]]
+            origin = Origin(piece, tuple(range(len(shape))))
+            slices.append(Value(fresh(sizes, label=piece).axes, origin=origin))
+            start += count
+        return stack_of(dim, slices)
+
+    def _owned(self) -> dict[str, Value]:
+        """Return the values of all saved tensors; stacks whose pieces are tied are whole again."""
+        found: dict[str, Value] = {}
+        for name in dict.fromkeys(self.canonical[id(self.tensors[name])] for name in self.saved):
+            value = self.value(name)
+            if value.stacked is not None and _alike(*value.stacked):
+                settle(value)
+            if value.stacked is None:
+                found[name] = value
+                continue
+            pieces = [piece for piece, part in self.parts.items() if part.base == name]
+            found.update(zip(pieces, value.stacked[1], strict=True))
+        self.parts = {piece: part for piece, part in self.parts.items() if piece in found}
+        return found
 
     def add(self, program: ExportedProgram) -> list[Value]:
         """Interpret one captured run, and return what the model returned."""
@@ -133,7 +171,7 @@ class _Tracer:
                 continue
             if node.name in lifted:
                 name = lifted[node.name]
-                env[node] = self.value(name)
+                env[node] = self.value(name, node)
                 if node.users:
                     self.used.add(self.canonical[id(self.tensors[name])])
             elif node.name in constants:
@@ -186,8 +224,9 @@ class _Tracer:
         """Return what was found."""
         interpreter = self.interpreter
         canonical = {name: self.canonical[id(self.tensors[name])] for name in self.saved}
-        owned = {name: self.value(name) for name in self.saved if canonical[name] == name}
-        dead = [name for name in owned if name not in self.used and owned[name].shape]
+        bases = {piece: part.base for piece, part in self.parts.items()}
+        owned = self._owned()
+        dead = [n for n in owned if bases.get(n, n) not in self.used and owned[n].shape]
         dead = [name for name in dead if size_of(owned[name]) > 1]
         pin_unread(
             {name: owned[name].shape for name in dead},
@@ -196,7 +235,11 @@ class _Tracer:
         )
         for of in (of for name in dead for of in owned[name].axes):
             pin(of, "not read by any captured run")
-        read = interpreter.facts.read
+        whole = {name: self.tensors[canonical[name]] for name in dict.fromkeys(canonical.values())}
+        read = {
+            (name if name in owned else bases.get(name, name), dim)
+            for name, dim in interpreter.facts.read
+        }
         first = [owned[name].axes[dim] for name, dim in sorted(read) if name in owned]
         found = orbits(interpreter.seen, interpreter.facts, owned.values(), first)
         axes = {name: tuple(value.axes) for name, value in owned.items()}
@@ -207,7 +250,12 @@ class _Tracer:
             unread=tuple(dead),
             unknown=dict(interpreter.unknown),
             aliases={name: own for name, own in canonical.items() if name != own},
-            tensors={name: self.tensors[name] for name in owned},
+            tensors={
+                name: self.parts[name].of(whole[bases[name]]) if name in self.parts else whole[name]
+                for name in owned
+            },
+            whole=whole,
+            parts=dict(self.parts),
             axes=axes,
             orbits=named,
             read=frozenset(read),
@@ -215,6 +263,12 @@ class _Tracer:
             outputs=tuple(self.outputs),
             examples=examples,
         )
+
+
+def _alike(dim: int, slices: Sequence[Value]) -> bool:
+    """Whether all slices have the same axes but for the stacked one."""
+    kept = [[flat(of) for at, of in enumerate(one.axes) if at != dim] for one in slices]
+    return all(axes == kept[0] for axes in kept)
 
 
 def size_of(value: Value) -> int:

@@ -91,6 +91,11 @@ def batched(m: Any, x: Any) -> Any:
     return torch.bmm(hidden, m.down).sum(0)
 
 
+def looped(m: Any, x: Any) -> Any:
+    """Run experts one after another, each a slice of stacked weights."""
+    return sum(F.relu(x @ m.up[at]) @ m.down[at] for at in range(3))
+
+
 def hyper(m: Any, x: Any) -> Any:
     """Use a weight that a layer makes from a code."""
     made = m.g(m.z).view(8, 6)
@@ -359,6 +364,9 @@ DENSE = {
     ),
     "experts by batches": Model(
         lambda: Fn(batched, up=weight(4, 6, 8), down=weight(4, 8, 3)), (ROWS,), "4, 8 in 4"
+    ),
+    "experts in a loop": Model(
+        lambda: Fn(looped, up=weight(3, 6, 8), down=weight(3, 8, 3)), (ROWS,), "8, 8, 8"
     ),
     "low-rank update": Model(
         lambda: Fn(lora, w=Linear(6, 8), down=Linear(6, 2), up=Linear(2, 8), o=Linear(8, 3)),

@@ -287,8 +287,7 @@ SEQUENCE = {
             o=Linear(8, 3),
         ),
         (TOKENS, TOKENS.flip(1)),
-        # one group of 8 for both streams: the packed weight of queries and keys has one column axis
-        "8, 12, 4 in 2, 4 in 2, 2 blocks, 4 in 2, 4 in 2, 2 blocks",
+        "8, 8, 12, 4 in 2, 4 in 2, 2 blocks, 4 in 2, 4 in 2, 2 blocks",
     ),
     "fused qkv": Model(
         lambda: Fn(fused_qkv, qkv=Linear(6, 24), o=Linear(8, 3)),

@@ -58,7 +58,7 @@ def test_saved_model_is_permuted_and_loaded_again(name: str, tmp_path: Path) -> 
     declared = [text for text in family.declared if name != "mixtral" or "in 4" not in text]
     assert set(declared) <= set(told(network))
     solution = ps.random_solution(network.problem(), seed=4)
-    found = moves_of(network.axes, network.orbits, solution)
+    found = moves_of(network, solution)
     write_folder(tmp_path / "model", tmp_path / "out", found)
     other = type(model).from_pretrained(tmp_path / "out").eval()
     with torch.no_grad():
