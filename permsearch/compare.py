@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from permsearch.bounds import Bound, bound
-from permsearch.errors import UnsupportedProblem
+from permsearch.errors import ScoresError, UnsupportedProblem
 from permsearch.io.atomic import written_aside
 from permsearch.io.jsontext import json_text
 from permsearch.io.opening import Tensors, open_tensors
-from permsearch.io.select import Selection, Skipped, select
+from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorInfo, TensorSource
 from permsearch.patterns import Pattern, parse_pattern
 from permsearch.provenance import provenance
@@ -42,15 +44,24 @@ class Comparison:
         Tensors left out, and tensors that a solver could not take, with reasons.
     about
         What was run, when and where: pattern, source, date, versions, machine and so on.
+    by_steps
+        Whether steps limited the searches. Every solver's step is another amount of work, so
+        gains are not set against each other then.
+    unfinished
+        The tensor at which the run was interrupted, left out of the summary: not every solver
+        has searched it.
     """
 
     rows: tuple[Row, ...]
     skipped: tuple[Skipped, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+    by_steps: bool = False
+    unfinished: str | None = None
 
     def summary(self) -> list[Row]:
         """Return one row per solver: see `permsearch.summary.summarise`."""
-        return summarise(self.rows)
+        rows = summarise([row for row in self.rows if row["tensor"] != self.unfinished])
+        return [{**row, "gain_over_window": None} for row in rows] if self.by_steps else rows
 
     def to_json(self, path: _PathLike | None = None) -> str:
         """Return rows, summary, skipped tensors and provenance as JSON, and write them to `path`.
@@ -80,7 +91,8 @@ class Comparison:
         from permsearch.report import render
 
         skipped = [{"tensor": skip.name, "reason": skip.reason} for skip in self.skipped]
-        return _written(path, render(self.rows, about=self.about, skipped=skipped))
+        page = render(self.rows, about=self.about, skipped=skipped, summary=self.summary())
+        return _written(path, page)
 
 
 def _written(path: _PathLike | None, text: str) -> str:
@@ -94,14 +106,18 @@ def compare(
     tensors: Tensors,
     pattern: str | Pattern,
     *,
-    solvers: Sequence[str | Solver] = DEFAULT_SOLVERS,
+    solvers: Sequence[str | Solver] | str | Solver = DEFAULT_SOLVERS,
     only: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
     stop: StoppingCriterion | None = None,
     seed: int = 0,
     pad: bool = False,
     bound: bool = False,
 ) -> Comparison:
     """Return what several solvers retain on the same tensors.
+
+    What the solvers need is compiled before any clock starts. Tensors that hold NaN or infinities
+    are listed in the comparison's `skipped`, as are those that cannot carry the pattern.
 
     Parameters
     ----------
@@ -111,11 +127,14 @@ def compare(
     pattern
         What the masks must look like, such as ``"2:4"``.
     solvers
-        Short names or solver values.
+        Short names or solver values, or one of them.
     only
         Globs that choose tensors by name; all without them.
+    exclude
+        Globs of tensors to leave out of those.
     stop, seed, pad
-        As in `permsearch.search`, for each tensor and solver anew.
+        As in `permsearch.search`, for each tensor and solver anew. A step is another amount of
+        work for every solver: limit seconds to compare them.
     bound
         Whether the tighter bound is computed, once per tensor.
 
@@ -127,17 +146,32 @@ def compare(
     >>> [row["solver"] for row in comparison.rows], comparison.rows[1]["status"]
     (['none', 'exhaustive'], 'optimal')
     """
+    chosen = _listed(solvers)
     source = open_tensors(tensors)
     options = SearchOptions(parse_pattern(pattern), "none", stop, seed, pad, bound)
-    selection = select(source, options.pattern, only, pad=pad)
+    selection = select(source, options.pattern, only, exclude=exclude, pad=pad)
     rows: list[Row] = []
     skipped = list(selection.skipped)
-    for found in compared(source, selection, solvers, options):
+    for found in compared(source, selection, chosen, options):
         if isinstance(found, Skipped):
             skipped.append(found)
         else:
             rows.append(found)
-    return Comparison(tuple(rows), tuple(skipped), about(source, solvers, options))
+    told = about(source, chosen, options)
+    return Comparison(tuple(rows), tuple(skipped), told, by_steps(stop))
+
+
+def _listed(solvers: Sequence[str | Solver] | str | Solver) -> Sequence[str | Solver]:
+    if isinstance(solvers, str) or not isinstance(solvers, Sequence):
+        return [solvers]
+    if not solvers:
+        raise ValueError("name at least one solver, such as solvers=['none', 'auto'].")
+    return solvers
+
+
+def by_steps(stop: StoppingCriterion | None) -> bool:
+    """Whether a criterion counts on steps, which differ from solver to solver."""
+    return stop is not None and stop.horizon.steps is not None
 
 
 def about(
@@ -158,7 +192,7 @@ def _limit(stop: StoppingCriterion | None) -> str:
     if stop is None:
         return "each solver's default"
     if isinstance(stop, MaxSteps):
-        return f"{stop.steps:,} steps a search"
+        return f"{stop.steps:,} steps a search; a step differs from solver to solver"
     if isinstance(stop, MaxSeconds | MaxCpuSeconds):
         kind = "CPU " if isinstance(stop, MaxCpuSeconds) else ""
         return f"{stop.seconds:g} {kind}seconds a search"
@@ -171,7 +205,7 @@ def compared(
     solvers: Sequence[str | Solver],
     options: SearchOptions,
 ) -> Iterator[Row | Skipped]:
-    """Yield a row per tensor and solver, or why a solver could not take a tensor."""
+    """Yield a row per tensor and solver, why a solver could not take a tensor, or why none can."""
     runs = [(str(solver), replace(options, solver=solver, bound=False)) for solver in solvers]
     for _, run in runs:
         get_solver(run.solver)
@@ -180,16 +214,29 @@ def compared(
         if position == 0:
             for _, run in runs:
                 run.warm_up(weight)
-        limit: Bound | None = None
-        for label, run in runs:
-            try:
-                result = run.search(weight, info.name)
-            except UnsupportedProblem as error:
-                yield Skipped(info.name, f"not searched by {label}: {error}")
-                continue
-            if options.bound and limit is None:
-                limit = bound(result.problem)
-            yield _row(info, result, limit, label)
+        try:
+            yield from _searched(weight, info, runs, tight=options.bound)
+        except ScoresError as error:
+            yield Unusable.of(info.name, error)
+
+
+def _searched(
+    weight: NDArray[Any],
+    info: TensorInfo,
+    runs: Sequence[tuple[str, SearchOptions]],
+    *,
+    tight: bool,
+) -> Iterator[Row | Skipped]:
+    limit: Bound | None = None
+    for label, run in runs:
+        try:
+            result = run.search(weight, info.name)
+        except UnsupportedProblem as error:
+            yield Skipped(info.name, f"not searched by {label}: {error}".rstrip("."))
+            continue
+        if tight and limit is None:
+            limit = bound(result.problem)
+        yield _row(info, result, limit, label)
 
 
 def _row(info: TensorInfo, result: SearchResult, limit: Bound | None, label: str) -> Row:

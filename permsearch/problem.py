@@ -17,12 +17,12 @@ from permsearch.arrays import checked_scores
 from permsearch.domains import Domain, contains, is_fixed, sample, size_of
 from permsearch.errors import OrderError, PatternError, ProblemError, unknown
 from permsearch.orders import Order, as_order, identity
-from permsearch.patterns import Axis, Mask, Pattern, Scores
+from permsearch.patterns import Axis, Mask, Pattern, Scores, parse_pattern
 
 Solution: TypeAlias = Mapping[str, Order]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Term:
     """Scores of one weight, the pattern it is to carry, and what may reorder it.
 
@@ -31,7 +31,7 @@ class Term:
     scores
         Importances, shape (out, in, *k), finite and >= 0 (`permsearch.magnitude` makes them).
     pattern
-        The sparsity pattern.
+        The sparsity pattern, a value or its text such as ``"2:4"``.
     rows, cols
         Name of the variable that orders axis 0 and axis 1; None where nothing does.
     name
@@ -40,16 +40,26 @@ class Term:
 
     scores: Scores
     pattern: Pattern
-    rows: str | None = None
-    cols: str | None = None
-    name: str = ""
+    rows: str | None
+    cols: str | None
+    name: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", checked_scores(self.scores, self.name))
+    def __init__(
+        self,
+        scores: Any,
+        pattern: str | Pattern,
+        rows: str | None = None,
+        cols: str | None = None,
+        name: str = "",
+    ) -> None:
+        checked = checked_scores(scores, name)
+        parsed = parse_pattern(pattern)
         try:
-            self.pattern.check(self.scores.shape)
+            parsed.check(checked.shape)
         except PatternError as error:
-            raise PatternError(f"{self.name}: {error}" if self.name else str(error)) from None
+            raise PatternError(f"{name}: {error}" if name else str(error)) from None
+        for field, value in zip(self.__slots__, (checked, parsed, rows, cols, name), strict=True):
+            object.__setattr__(self, field, value)
 
     def variable(self, axis: Axis) -> str | None:
         """Return the name of the variable on an axis."""
@@ -159,11 +169,9 @@ class Problem:
     @property
     def sensitive(self) -> tuple[str, ...]:
         """Variables worth searching: not fixed, and some term's value depends on them."""
-        return tuple(
-            name
-            for name, domain in self.domains.items()
-            if not is_fixed(domain) and any(name in term.sensitive for term in self.terms)
-        )
+        wanted = frozenset[str]().union(*(term.sensitive for term in self.terms))
+        free = (name for name, domain in self.domains.items() if not is_fixed(domain))
+        return tuple(name for name in free if name in wanted)
 
     def terms_on(self, variable: str) -> Iterator[Term]:
         """Yield the terms whose value depends on the order of a variable."""

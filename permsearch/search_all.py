@@ -11,18 +11,19 @@ from typing import Any
 from numpy.typing import NDArray
 
 from permsearch.bounds import Bound, bound
-from permsearch.errors import PermsearchError
+from permsearch.errors import PermsearchError, ScoresError
 from permsearch.io.opening import Tensors, open_tensors
-from permsearch.io.select import Selection, Skipped, select
+from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorSource
 from permsearch.patterns import Pattern, parse_pattern
 from permsearch.result import SearchResult
-from permsearch.solve import search
+from permsearch.solve import search, single
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
-from permsearch.stop import MaxSteps, StoppingCriterion
+from permsearch.solvers.warm import warm_up
+from permsearch.stop import StoppingCriterion
 
-_WARM_ROWS, _WARM_STEPS = 32, 8
+_WARM_ROWS = 32
 
 _log = logging.getLogger(__name__)
 
@@ -70,19 +71,14 @@ class SearchOptions:
             raise type(error)(f"{name}: {error}") from error
 
     def warm_up(self, weight: NDArray[Any]) -> None:
-        """Compile what a search of such a weight needs, so that no search pays for it in time.
+        """Compile what a search of such a weight needs, so that the times told are its own.
 
-        A few rows and steps do, since kernels are chosen by pattern and columns. Whatever is
-        wrong with the weight is left for its own search to tell.
+        Where time is limited, `permsearch.solve` sees to that. Whatever is wrong with the weight
+        is left for its own search to tell.
         """
         with contextlib.suppress(PermsearchError):
-            replace(self, stop=MaxSteps(_WARM_STEPS), bound=False).search(weight[:_WARM_ROWS], "")
-
-    @property
-    def timed(self) -> bool:
-        """Whether time may end a search."""
-        horizon = None if self.stop is None else self.stop.horizon
-        return horizon is None or horizon.seconds is not None or horizon.cpu is not None
+            problem = single(weight[:_WARM_ROWS], self.pattern, pad=self.pad)
+            warm_up(get_solver(self.solver), problem)
 
 
 def tightened(result: SearchResult, limit: Bound) -> SearchResult:
@@ -101,19 +97,23 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
         Where the tensors come from.
     selection
         The tensors to search, and those left out.
+    failed
+        The tensors so far whose values forbid a search (NaN, infinite), each with its reason.
     """
 
     def __init__(self, source: TensorSource, selection: Selection, options: SearchOptions) -> None:
         self.source = source
         self.selection = selection
         self.options = options
+        self.failed: tuple[Unusable, ...] = ()
         self._names = iter([info.name for info in selection.chosen])
-        self._cold = options.timed
+        self._found = 0
+        self._error: ScoresError | None = None
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
-        """The tensors left out, each with its reason."""
-        return self.selection.skipped
+        """The tensors left out, each with its reason; those that failed so far are the last."""
+        return (*self.selection.skipped, *self.failed)
 
     @property
     def surprising(self) -> tuple[Skipped, ...]:
@@ -124,12 +124,25 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
         return len(self.selection.chosen)
 
     def __next__(self) -> tuple[str, SearchResult]:
-        name = next(self._names)
-        weight = self.source.read(name)
-        if self._cold:
-            self.options.warm_up(weight)
-            self._cold = False
-        return name, self.options.search(weight, name)
+        for name in self._names:
+            weight = self.source.read(name)
+            if not self._found and self.options.stop is None:
+                self.options.warm_up(weight)
+            try:
+                result = self.options.search(weight, name)
+            except ScoresError as error:
+                self._fail(name, error)
+                continue
+            self._found += 1
+            return name, result
+        if self._error is not None and not self._found:
+            raise self._error
+        raise StopIteration
+
+    def _fail(self, name: str, error: ScoresError) -> None:
+        self._error = self._error or error
+        self.failed = (*self.failed, Unusable.of(name, error))
+        _log.warning("skipped %s", self.failed[-1])
 
 
 def search_all(
@@ -137,6 +150,7 @@ def search_all(
     pattern: str | Pattern,
     *,
     only: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
     solver: str | Solver = "auto",
     stop: StoppingCriterion | None = None,
     seed: int = 0,
@@ -147,7 +161,8 @@ def search_all(
 
     Tensors are read one by one when their turn comes. Those that cannot carry the pattern are
     left out; the iterator's `skipped` tells which and why, and a line is logged for those that
-    have rows and columns.
+    have rows and columns. So is a tensor that turns out to hold NaN or infinities (`failed` lists
+    these alone), unless that goes for all of them.
 
     Parameters
     ----------
@@ -158,6 +173,8 @@ def search_all(
         What the masks must look like, such as ``"2:4"``.
     only
         Globs that choose tensors by name; all without them.
+    exclude
+        Globs of tensors to leave out of those.
     solver, stop, seed, pad
         As in `permsearch.search`, for each tensor anew.
     bound
@@ -171,6 +188,8 @@ def search_all(
         A glob matches nothing, or the solver or pattern is misspelt.
     NothingEligible
         No tensor can carry the pattern.
+    ScoresError
+        While iterating: every tensor holds NaN or infinities.
 
     Examples
     --------
@@ -185,7 +204,7 @@ def search_all(
     opened = open_tensors(source)
     parsed = parse_pattern(pattern)
     get_solver(solver)  # a misspelt one is told before anything is read
-    selection = select(opened, parsed, only, pad=pad)
+    selection = select(opened, parsed, only, exclude=exclude, pad=pad)
     for skip in selection.surprising():
         _log.warning("skipped %s", skip)
     return SearchAll(opened, selection, SearchOptions(parsed, solver, stop, seed, pad, bound))

@@ -17,6 +17,7 @@ from permsearch.problem import Problem, Term, checked_seed
 from permsearch.result import SearchResult
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
+from permsearch.solvers.warm import limited_in_time, warm_up
 from permsearch.stop import StoppingCriterion, check_criterion
 
 Permute: TypeAlias = str | Iterable[str] | Mapping[str, Domain] | None
@@ -43,7 +44,9 @@ def solve(
         A short name (`solver_names()`) or a solver value.
     stop
         When to stop; None means the solver's own default, a few seconds at most on a
-        1024 x 1024 weight.
+        1024 x 1024 weight. Before a limit in seconds begins to count, a tiny problem is solved, so
+        that compiling takes nothing from it: half a minute on the first call ever on a machine,
+        a millisecond or two once a process has the kernels.
     seed
         The same problem, seed and step budget give the same orders on any number of threads.
     start
@@ -69,7 +72,10 @@ def solve(
     """
     if stop is not None:
         check_criterion(stop)
-    return get_solver(solver).solve(problem, stop=stop, start=start, seed=checked_seed(seed))
+    chosen, seed = get_solver(solver), checked_seed(seed)
+    if limited_in_time(stop):
+        warm_up(chosen, problem)
+    return chosen.solve(problem, stop=stop, start=start, seed=seed)
 
 
 def _domains(permute: Permute, pattern: Pattern, shape: tuple[int, ...]) -> dict[str, Domain]:

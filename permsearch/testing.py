@@ -26,6 +26,16 @@ from permsearch.solve import single
 from permsearch.solvers.base import Solver
 from permsearch.stop import MaxSteps
 
+__all__ = [
+    "all_orders",
+    "best_by_enumeration",
+    "check_pattern",
+    "check_result",
+    "check_solver",
+    "tiny_patterns",
+    "tiny_problems",
+]
+
 _TOLERANCE = 1e-9
 _FEW = 10  # entries whose masks are all tried
 
@@ -191,7 +201,7 @@ def check_solver(solver: Solver, problem: Problem, *, steps: int = 200, seed: in
     label = f"{solver}"
     scores = [term.scores.copy() for term in problem.terms]
     result = _solved(solver, problem, problem.identity(), steps, seed)
-    again = solver.solve(problem, stop=MaxSteps(steps), seed=seed)
+    again = _solve(solver, problem, steps, None, seed)
     _promise(_same(result, again), f"{label}: same seed and steps, another order")
     none = _solved(solver, problem, problem.identity(), 0, seed)
     _promise(none.steps == 0, f"{label} did steps although none were allowed")
@@ -206,7 +216,7 @@ def _solved(
 ) -> SearchResult:
     """Return a checked result from a start."""
     given = {name: order.copy() for name, order in start.items()}
-    result = solver.solve(problem, stop=MaxSteps(steps), start=given, seed=seed)
+    result = _solve(solver, problem, steps, given, seed)
     check_result(result, problem)
     _promise(result.steps <= steps, f"{solver} did {result.steps} of at most {steps} steps")
     value = problem.evaluate(start)
@@ -219,6 +229,18 @@ def _solved(
         f"{solver} changed the start",
     )
     return result
+
+
+def _solve(
+    solver: Solver, problem: Problem, steps: int, start: Solution | None, seed: int
+) -> SearchResult:
+    """Return what a solver returns; an order that is none, or a refusal, breaks a promise."""
+    try:
+        return solver.solve(problem, stop=MaxSteps(steps), start=start, seed=seed)
+    except (ValueError, IndexError) as error:
+        raise AssertionError(
+            f"{solver} fails on a problem that it supports, {type(error).__name__}: {error}"
+        ) from error
 
 
 def _check_refusal(solver: Solver, problem: Problem) -> None:

@@ -18,11 +18,12 @@ from permsearch.cli.options import (
     write_output,
 )
 from permsearch.cli.progress import progress_bar
-from permsearch.cli.skipped import tell_skipped
+from permsearch.cli.skipped import end_with, tell_skipped
 from permsearch.cli.table import BOUNDED, Table, name_width
+from permsearch.errors import ScoresError
 from permsearch.io.jsontext import json_text
 from permsearch.io.opening import open_tensors
-from permsearch.io.select import select
+from permsearch.io.select import Unusable, select
 from permsearch.io.source import TensorInfo, TensorSource
 from permsearch.patterns import Pattern
 from permsearch.provenance import provenance
@@ -48,6 +49,7 @@ def bound_command(
     path: Path,
     pattern: Pattern,
     globs: tuple[str, ...],
+    excluded: tuple[str, ...],
     pad: bool,
     seed: int,
     seconds: float | None,
@@ -58,20 +60,25 @@ def bound_command(
     The bound is a share of the total score, as is what the order in the file retains (start).
     """
     source = open_tensors(path)
-    selection = select(source, pattern, globs or None, pad=pad)
+    selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     tell_skipped(selection)
     options = SearchOptions(pattern, "none", criterion(None, None), seed, pad)
     stop = criterion(None, seconds)
     quiet = json_file == "-"
     table = Table(BOUNDED, name_width([info.name for info in selection.chosen]), quiet=quiet)
     rows: list[Row] = []
+    failed: list[Unusable] = []
     interrupted = False
     try:
         with progress_bar(sum(i.size for i in selection.chosen), what="bounding") as advance:
             for info in selection.chosen:
                 advance(info.name)
-                rows.append(_bounded(source, info, options, stop))
-                table.add(rows[-1])
+                try:
+                    rows.append(_bounded(source, info, options, stop))
+                except ScoresError as error:
+                    failed.append(Unusable.of(info.name, error))
+                else:
+                    table.add({**rows[-1], "shape": info.shape})
                 advance(info.name, done=info.size)
     except KeyboardInterrupt:
         interrupted = True
@@ -80,11 +87,14 @@ def bound_command(
         "about": {"pattern": str(pattern), "source": source.where, **provenance()},
         "complete": not interrupted,
         "rows": rows,
-        "skipped": [{"tensor": skip.name, "reason": skip.reason} for skip in selection.skipped],
+        "skipped": [
+            {"tensor": skip.name, "reason": skip.reason} for skip in (*selection.skipped, *failed)
+        ],
     }
     write_output(json_file, json_text(content))
     if interrupted:
         raise Interrupted(f"{len(rows)} of {len(selection.chosen)} bounds are finished and shown.")
+    end_with(failed)
 
 
 def _bounded(

@@ -21,14 +21,13 @@ from permsearch.cli.options import (
     write_output,
 )
 from permsearch.cli.progress import progress_bar
-from permsearch.cli.skipped import tell_skipped
-from permsearch.cli.table import COMPARED, SUMMARY, Table, name_width
-from permsearch.compare import DEFAULT_SOLVERS, Comparison, about, compared
+from permsearch.cli.skipped import end_with, tell, tell_skipped
+from permsearch.cli.table import COMPARED, OVER_WINDOW, SUMMARY, Table, name_width
+from permsearch.compare import DEFAULT_SOLVERS, Comparison, about, by_steps, compared
 from permsearch.io.opening import open_tensors
-from permsearch.io.select import Selection, Skipped, select
+from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorSource
 from permsearch.patterns import Pattern
-from permsearch.report.text import clean
 from permsearch.rows import Row
 from permsearch.search_all import SearchOptions
 
@@ -63,6 +62,7 @@ def compare_command(
     path: Path,
     pattern: Pattern,
     globs: tuple[str, ...],
+    excluded: tuple[str, ...],
     pad: bool,
     seed: int,
     solvers: tuple[str, ...],
@@ -76,20 +76,26 @@ def compare_command(
     """Compare what several solvers retain on the tensors in PATH.
 
     The limit counts for each tensor and solver anew. Compiling is done before the clock starts.
+    A step is another amount of work for every solver, so --seconds is what compares them.
     """
     if json_file == "-" and csv_file == "-":
         raise click.UsageError("--json and --csv cannot both have the standard output.")
     options = SearchOptions(pattern, "none", criterion(steps, seconds), seed, pad, tight)
     check_report_can_be_made(html)
     source = open_tensors(path)
-    selection = select(source, pattern, globs or None, pad=pad)
+    selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     tell_skipped(selection)
     quiet = "-" in (json_file, csv_file)
     rows, skipped, complete = _run(source, selection, solvers, options, quiet=quiet)
-    words = {**about(source, solvers, options), "command": _command()}
+    words = {**about(source, solvers, options), "command": _command(), "complete": complete}
     comparison = Comparison(
-        tuple(rows), (*selection.skipped, *skipped), {**words, "complete": complete}
+        tuple(rows),
+        (*selection.skipped, *skipped),
+        words,
+        by_steps(options.stop),
+        None if complete else _unfinished(rows, skipped, solvers),
     )
+    failed = [skip for skip in skipped if isinstance(skip, Unusable)]
     if rows:
         write_output(json_file, comparison.to_json())
         write_output(csv_file, comparison.to_csv())
@@ -98,8 +104,20 @@ def compare_command(
     if not complete:
         searches = len(selection.chosen) * len(solvers)
         raise Interrupted(f"{len(rows)} of {searches} searches are finished and shown.")
+    end_with(failed)
     if not rows:
         raise click.ClickException("no solver could take any tensor; see the reasons above.")
+
+
+def _unfinished(
+    rows: Sequence[Row], skipped: Sequence[Skipped], solvers: Sequence[str]
+) -> str | None:
+    """Return the last tensor if some solver has not got to it."""
+    if not rows:
+        return None
+    last = rows[-1]["tensor"]
+    done = [row["tensor"] for row in rows] + [skip.name for skip in skipped]
+    return last if done.count(last) < len(solvers) else None
 
 
 def _run(
@@ -113,33 +131,38 @@ def _run(
     """Return the rows, what a solver could not take, and whether the run came to its end."""
     rows: list[Row] = []
     skipped: list[Skipped] = []
-    table = Table(COMPARED, name_width([info.name for info in selection.chosen]), quiet=quiet)
+    shapes = {info.name: info.shape for info in selection.chosen}
+    table = Table(COMPARED, name_width(list(shapes)), quiet=quiet)
+    total = len(shapes) * len(solvers)
     complete = True
     try:
-        with progress_bar(len(selection.chosen) * len(solvers), what="compiling") as advance:
+        with progress_bar(total, what="compiling", lines=True) as advance:
             for found in compared(source, selection, solvers, options):
                 if isinstance(found, Skipped):
                     skipped.append(found)
-                    advance(found.name, done=1)
+                    advance(found.name, done=len(solvers) if isinstance(found, Unusable) else 1)
                 else:
                     rows.append(found)
-                    table.add(found)
-                    advance(found["tensor"], done=1)
+                    table.add({**found, "shape": shapes[found["tensor"]]})
+                    advance(f"{found['tensor']}, {found['solver']}", done=1)
     except KeyboardInterrupt:
         complete = False
     table.show()
     for skip in skipped:
-        click.echo(f"skipped {clean(str(skip))}", err=True)
+        if not isinstance(skip, Unusable):
+            tell(skip)
     return rows, skipped, complete
 
 
 def _show_summary(comparison: Comparison, *, quiet: bool) -> None:
     if not quiet:
         click.echo()
-    summary = Table(SUMMARY, quiet=quiet)
+    columns = [c for c in SUMMARY if c is not OVER_WINDOW or not comparison.by_steps]
+    summary = Table(columns, quiet=quiet)
     for row in comparison.summary():
         summary.add(row)
-    summary.show("All tensors, weighted by their scores")
+    left_out = f", without {comparison.unfinished}" if comparison.unfinished else ""
+    summary.show(f"All tensors, weighted by their scores{left_out}")
 
 
 def _command() -> str:

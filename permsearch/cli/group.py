@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 import click
 
+from permsearch.cli.interrupt import interrupts_heard
+from permsearch.cli.skipped import in_shell_words
 from permsearch.errors import PermsearchError
 
 ENTRY_POINTS = "permsearch.commands"
@@ -64,7 +66,8 @@ class Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn whatever ends it into one line and an exit code."""
         try:
-            result = super().invoke(ctx)
+            with interrupts_heard():
+                result = super().invoke(ctx)
             sys.stdout.flush()
         except KeyboardInterrupt as error:
             raise Interrupted("nothing was kept.") from error
@@ -81,7 +84,7 @@ class Group(click.Group):
 
 def one_line(error: BaseException) -> str:
     """Return an error as one line; one that we did not foresee says how to see more."""
-    text = " ".join(str(error).split())
+    text = in_shell_words(" ".join(str(error).split()))
     if isinstance(error, PermsearchError):
         return text
     if isinstance(error, MemoryError):

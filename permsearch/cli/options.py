@@ -147,6 +147,13 @@ _PROBLEM = (
         help="Search only tensors whose name matches; may be repeated. All without it.",
     ),
     click.option(
+        "--exclude",
+        "excluded",
+        multiple=True,
+        metavar="GLOB",
+        help="Leave out tensors whose name matches; may be repeated.",
+    ),
+    click.option(
         "--pad",
         is_flag=True,
         help="Add zero columns where the columns do not split into whole groups.",
@@ -163,7 +170,7 @@ _LIMITS = (
 
 
 def problem_options(function: _Function) -> _Function:
-    """Add --pattern, --tensor, --pad and --seed."""
+    """Add --pattern, --tensor, --exclude, --pad and --seed."""
     return _all(_PROBLEM, function)
 
 

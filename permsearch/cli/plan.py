@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
 from permsearch.cli.options import write_output
+from permsearch.cli.skipped import tell
 from permsearch.cli.table import SHAPE, TENSOR, Column, Table, name_width
 from permsearch.io.bundle import MANIFEST, MaskBundle
 from permsearch.io.bundle_writer import refuse_other_settings
 from permsearch.io.jsontext import json_text
 from permsearch.io.select import Selection
 from permsearch.patterns import NM, Pattern
-from permsearch.report.text import clean
 
 _PLAN = (
     TENSOR,
@@ -41,7 +39,7 @@ def show_plan(
         table.add(row)
     table.show()
     for skip in selection.skipped:
-        click.echo(f"skipped {clean(str(skip))}", err=True)
+        tell(skip)
     skipped = [{"tensor": skip.name, "reason": skip.reason} for skip in selection.skipped]
     content = {"dry_run": True, "settings": settings, "rows": rows, "skipped": skipped}
     write_output(json_file, json_text(content))
@@ -59,6 +57,7 @@ def _plan(selection: Selection, pattern: Pattern, finished: set[str]) -> list[di
     return [
         {
             "tensor": info.name,
+            "shape": list(info.shape),
             "rows": info.size // info.shape[1],
             "cols": info.shape[1],
             "dtype": info.dtype,

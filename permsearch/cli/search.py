@@ -24,13 +24,14 @@ from permsearch.cli.options import (
 )
 from permsearch.cli.plan import show_plan
 from permsearch.cli.progress import progress_bar
-from permsearch.cli.skipped import tell_skipped
+from permsearch.cli.skipped import end_with, tell_skipped
 from permsearch.cli.table import SEARCHED, Table, name_width
+from permsearch.errors import ScoresError
 from permsearch.io.bundle_writer import BundleWriter
 from permsearch.io.fingerprint import fingerprint
 from permsearch.io.jsontext import json_text
 from permsearch.io.opening import open_tensors
-from permsearch.io.select import Selection, select
+from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorInfo, TensorSource
 from permsearch.patterns import Pattern
 from permsearch.provenance import provenance
@@ -47,8 +48,13 @@ class Job:
     options: SearchOptions
     writer: BundleWriter | None
     table: Table
-    cold: bool
     rows: dict[str, Row] = field(default_factory=dict)
+    failed: list[Unusable] = field(default_factory=list)
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """Everything that is left out."""
+        return (*self.selection.skipped, *self.failed)
 
     def take_over(self) -> int:
         """Count the tensors that an earlier run finished, after checking their weights."""
@@ -58,7 +64,7 @@ class Job:
             record = self.writer.finished.get(info.name)
             if record is not None:
                 self.writer.check_same_weight(info.name, fingerprint(self.source.read(info.name)))
-                self._keep(dict(record))
+                self._keep(dict(record), info)
         return len(self.rows)
 
     def run(self) -> None:
@@ -69,15 +75,20 @@ class Job:
                 advance(info.name)
                 self._search(info)
                 advance(info.name, done=info.size)
-        if self.writer is not None:
-            self.writer.finish(self.source.names(), self.selection.skipped)
+        if self.writer is not None and self.rows:
+            self.writer.finish(self.source.names(), self.skipped)
 
     def _search(self, info: TensorInfo) -> None:
         weight = self.source.read(info.name)
-        if self.cold:
+        if not self.rows and self.options.stop is None:
             self.options.warm_up(weight)
-            self.cold = False
-        result = self.options.search(weight, info.name)
+        try:
+            result = self.options.search(weight, info.name)
+        except ScoresError as error:
+            if click.get_current_context().meta.get("permsearch.debug"):
+                raise
+            self.failed.append(Unusable.of(info.name, error))
+            return
         row = result_row(info.name, info.shape, result, solver=str(self.options.solver))
         record = {
             **row,
@@ -89,11 +100,11 @@ class Job:
         with interrupts_wait():
             if self.writer is not None:
                 self.writer.add(record, result.mask, cols=result.cols)
-            self._keep(row)
+            self._keep(row, info)
 
-    def _keep(self, row: Row) -> None:
+    def _keep(self, row: Row, info: TensorInfo) -> None:
         self.rows[row["tensor"]] = row
-        self.table.add(row)
+        self.table.add({**row, "shape": info.shape})
 
     def content(self, *, complete: bool) -> dict[str, Any]:
         """Return what --json writes."""
@@ -106,9 +117,7 @@ class Job:
             "complete": complete,
             "out": None if self.writer is None else str(self.writer.folder),
             "rows": list(self.rows.values()),
-            "skipped": [
-                {"tensor": skip.name, "reason": skip.reason} for skip in self.selection.skipped
-            ],
+            "skipped": [{"tensor": skip.name, "reason": skip.reason} for skip in self.skipped],
         }
 
 
@@ -143,6 +152,7 @@ def search_command(
     path: Path,
     pattern: Pattern,
     globs: tuple[str, ...],
+    excluded: tuple[str, ...],
     pad: bool,
     seed: int,
     solver: str,
@@ -163,7 +173,7 @@ def search_command(
     if overwrite and out is None:
         raise click.UsageError("--overwrite needs --out.")
     source = open_tensors(path)
-    selection = select(source, pattern, globs or None, pad=pad)
+    selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     settings = {
         "pattern": str(pattern),
         "solver": solver,
@@ -185,14 +195,15 @@ def search_command(
             stack.enter_context(writer)
         names = [info.name for info in selection.chosen]
         table = Table(SEARCHED, name_width(names), quiet=json_file == "-")
-        job = Job(source, selection, options, writer, table, options.timed)
+        job = Job(source, selection, options, writer, table)
         with _shown(job, json_file):
             before = job.take_over()
             if before:
                 click.echo(f"{before} of {len(names)} tensors are finished in {out}", err=True)
             job.run()
-    if out is not None:
+    if out is not None and job.rows:
         click.echo(f"wrote {len(job.rows)} masks and orders to {out}", err=True)
+    end_with(job.failed)
 
 
 @contextmanager

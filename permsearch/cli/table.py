@@ -25,7 +25,7 @@ class Column:
 
 
 TENSOR = Column("tensor", lambda row: clean(row["tensor"]), 0, left=True)
-SHAPE = Column("shape", lambda row: f"{row['rows']}x{row['cols']}", 11)
+SHAPE = Column("shape", lambda row: "x".join(map(str, row["shape"])), 11)
 SOLVER = Column("solver", lambda row: str(row["solver"]), 10, left=True)
 RETAINED = Column("retained", lambda row: share(row["retained"]), 8)
 START = Column("start", lambda row: share(row["baseline"]), 6)

@@ -24,6 +24,16 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Unusable(Skipped):
+    """A tensor that was meant to be searched and whose values forbid it: NaN or infinite."""
+
+    @classmethod
+    def of(cls, name: str, error: Exception) -> Unusable:
+        """Return the entry for an error about a tensor."""
+        return cls(name, str(error).replace(f" of {name} ", " ", 1).rstrip("."))
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """The tensors to search, in the source's order, and those left out with reasons."""
 
@@ -89,7 +99,7 @@ def refusal(
     try:
         pattern.check(_padded(info.shape, pattern) if pad else info.shape)
     except PatternError as error:
-        return str(error)
+        return str(error).rstrip(".")
     return None
 
 
@@ -103,9 +113,12 @@ def select(
     pattern: Pattern,
     globs: Sequence[str] | str | None = None,
     *,
+    exclude: Sequence[str] | str | None = None,
     pad: bool = False,
 ) -> Selection:
     """Return the tensors of a source that can be searched, and the others with reasons.
+
+    Those that match no glob of `globs`, or one of `exclude`, are not mentioned.
 
     Raises
     ------
@@ -117,7 +130,10 @@ def select(
     named = {globs} if isinstance(globs, str) else set(globs or ())
     chosen: list[TensorInfo] = []
     skipped: list[Skipped] = []
+    excluded = set(match_names(source, exclude)) if exclude else set()
     for name in match_names(source, globs):
+        if name in excluded:
+            continue
         info = source.info(name)
         reason = refusal(info, pattern, pad=pad, asked=name in named)
         if reason is None:
@@ -126,11 +142,13 @@ def select(
             skipped.append(Skipped(name, reason))
     selection = Selection(tuple(chosen), tuple(skipped))
     if not chosen:
-        raise NothingEligible(_nothing(source, pattern, selection))
+        raise NothingEligible(_nothing(source, pattern, selection, bool(excluded)))
     return selection
 
 
-def _nothing(source: TensorSource, pattern: Pattern, selection: Selection) -> str:
+def _nothing(source: TensorSource, pattern: Pattern, selection: Selection, excluded: bool) -> str:
+    if not selection.skipped and excluded:
+        return f"{source.where}: every tensor is excluded."
     if not selection.skipped:
         return f"{source.where}: there are no tensors at all."
     shown = (selection.surprising() or selection.skipped)[:3]

@@ -35,7 +35,7 @@ _BATCH = 12  # holes priced together; a multiple of the tile's rows
 @njit(cache=True, nogil=True)
 def _hole(levels, shape, order, place, tops, scratch, y):  # type: ignore[no-untyped-def]
     """Fill ``y`` for the hole at ``place``, from the two levels kept for its group."""
-    n, m = shape
+    n, m, _ = shape
     two, ready = tops
     g = place // m
     t, u = two[2 * g], two[2 * g + 1]
@@ -60,9 +60,11 @@ def _price_rested(levels, shape, order, place, step, memory, work):  # type: ign
     m = shape[1]
     prices, known, changed, tops = memory
     y, scratch, wide, holes = work
+    turns = order.shape[0] // place.shape[0]  # steps between two looks at a hole, about
     count = 0
     for g in range(place.shape[0]):
-        if known[place[g]] or step - changed[g] < m * m or prices.shape[0] == 0:
+        rested = step - changed[place[g] // m] >= turns * turns
+        if known[place[g]] or not rested or prices.shape[0] == 0:
             continue
         _hole(levels, shape, order, place[g], tops, scratch, y[count])
         holes[count] = place[g]
@@ -118,14 +120,39 @@ def _noisy_costs(sad, noise, weights, bank, rng, cost):  # type: ignore[no-untyp
 def _move(order, m, place, taken, to_col, memory, step):  # type: ignore[no-untyped-def]
     """Put the columns back as assigned; what was known of the other holes of a group is void."""
     _, known, changed, tops = memory
-    for g in range(place.shape[0]):
-        if to_col[g] == g:
+    for k in range(place.shape[0]):
+        if to_col[k] == k:
             continue
+        g = place[k] // m
         tops[1][g] = False
-        order[place[g]] = taken[to_col[g]]
+        order[place[k]] = taken[to_col[k]]
         changed[g] = step
         for p in range(g * m, g * m + m):
-            known[p] = known[p] and p == place[g]
+            known[p] = known[p] and p == place[k]
+
+
+@njit(cache=True, nogil=True)
+def _draw(rng, groups, m, place):  # type: ignore[no-untyped-def]
+    """Fill ``place`` with a random place in each of as many different groups, drawn at random."""
+    count = place.shape[0]
+    first, stride = 0, 1
+    if count < groups:  # every stride that has no divisor in common with the number visits all
+        first = below(rng, groups)
+        stride = 1 + below(rng, groups - 1)
+        while _divisor(stride, groups) > 1:
+            stride = 1 + below(rng, groups - 1)
+    g = first
+    for k in range(count):
+        place[k] = g * m + below(rng, m)
+        g = (g + stride) % groups
+
+
+@njit(cache=True, nogil=True)
+def _divisor(a, b):  # type: ignore[no-untyped-def]
+    """Return the greatest common divisor."""
+    while b:
+        a, b = b, a % b
+    return a
 
 
 def anneal_memory(levels: NDArray[np.uint8], m: int, *, prices: bool = True) -> tuple[Any, ...]:
@@ -165,7 +192,7 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, count
     levels : uint8 array (C, R)
         `quantise`d columns.
     shape : tuple
-        n and m.
+        n, m, and the number of groups in a step.
     noises : float32 array (K,)
         Standard deviation of the noise in half levels, step by step.
     weights : float32 array (C,)
@@ -186,7 +213,7 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, count
     """
     columns, width = levels.shape
     m = shape[1]
-    groups = columns // m
+    groups = shape[2]
     place = np.empty(groups, np.int64)
     taken = np.empty(groups, np.uint32)  # unsigned 32-bit indices make the look-ups vector code
     a = np.empty((groups, width), np.uint8)
@@ -205,8 +232,8 @@ def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, count
     for noise in noises:
         step = counts[2]
         counts[2] += 1
+        _draw(rng, columns // m, m, place)
         for g in range(groups):
-            place[g] = g * m + below(rng, m)
             taken[g] = order[place[g]]
             v[g] = np.int32(duals[taken[g]])
             share[g] = weights[taken[g]]

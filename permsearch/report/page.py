@@ -24,6 +24,7 @@ def render(
     *,
     about: Mapping[str, Any],
     skipped: Sequence[Mapping[str, str]] = (),
+    summary: Sequence[Mapping[str, Any]] | None = None,
 ) -> str:
     """Return the page.
 
@@ -35,6 +36,8 @@ def render(
         What was run: pairs of a word and a value, shown at the top. `pattern` gives the title.
     skipped
         Tensors left out, each with `tensor` and `reason`.
+    summary
+        A row per solver as `permsearch.summary.summarise` makes them; None: of all rows.
 
     Raises
     ------
@@ -42,20 +45,31 @@ def render(
         jinja2 is not installed.
     """
     pages = environment()
+    summary = summarise(rows) if summary is None else summary
     solvers = list(dict.fromkeys(row["solver"] for row in rows))
     colour = {solver: position % COLOURS for position, solver in enumerate(solvers)}
     moving = [solver for solver in solvers if _moves(rows, solver)]
     return pages.get_template("comparison.html.jinja").render(
-        about=about,
+        about=_in_words(about),
         rows=rows,
         skipped=skipped,
         solvers=solvers,
         still=[solver for solver in solvers if solver not in moving],
         colour=colour,
-        summary=summarise(rows),
+        summary=summary,
+        against_window=any(row["gain_over_window"] is not None for row in summary),
         bars=layer_bars([row for row in rows if row["solver"] in moving]),
         scatter=scatter([row for row in rows if row["solver"] in moving]),
     )
+
+
+def _in_words(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was run with yes and no as people say it."""
+    told = dict(about)
+    complete = told.pop("complete", None)
+    if complete is not None:
+        told["run"] = "to its end" if complete else "interrupted before its end"
+    return told
 
 
 def _moves(rows: Sequence[Mapping[str, Any]], solver: str) -> bool:

@@ -19,6 +19,10 @@ from permsearch.stack import Stack
 I64 = NDArray[np.int64]
 
 _BANK = 1 << 16  # normals
+_ASSIGNMENT = 60  # of n groups: n ** 2.5 times as many entries could be priced meanwhile
+# Groups in a step. Fewer would be cheaper but gain less a second, up to here; beyond, the
+# assignment's cubic cost and, in memory, its square take over.
+_MOST_GROUPS = 1024
 _MOST_PRICES = 1 << 26  # entries of the table of known prices: 256 MB
 
 
@@ -28,10 +32,15 @@ class Chain(Protocol):
     stack: Stack
     best: I64
     steadiness: float
+    assigns: bool
 
     @property
     def work(self) -> float:
         """Entries priced in a step."""
+
+    @property
+    def effort(self) -> float:
+        """The time of a step, in entries that could be priced meanwhile; a rough figure."""
 
     @property
     def mark(self) -> int:
@@ -44,22 +53,32 @@ class Chain(Protocol):
 class AssignmentChain:
     """Annealed assignment of one column of every group at a time."""
 
+    assigns = True
+
     def __init__(self, stack: Stack, order: I64, rng: np.random.Generator) -> None:
         count, m = len(order), stack.m
         self.stack, self.order, self.best = stack, order, order.copy()
         self.levels, step = quantise(stack.columns, stack.n, m)
-        self._unit = noise_unit(stack) / step
+        clipped = np.minimum(stack.columns, np.float32(255 * step))
+        self._unit = noise_unit(clipped) / step
+        self._groups = min(count // m, _MOST_GROUPS)
         self._state = seeded(int(rng.integers(2**63)))
         self._bank = rng.standard_normal(_BANK, dtype=np.float32)
         self._duals = np.zeros(count, np.float32)
-        self._weights, self.steadiness = column_weights(stack.columns)
+        self._weights, self.steadiness = column_weights(clipped)
         self._counts = np.zeros(3, np.int64)
         self._memory = anneal_memory(self.levels, m, prices=count**2 <= _MOST_PRICES)
 
     @property
     def work(self) -> float:
         """Entries priced in a step."""
-        return float((len(self.order) // self.stack.m) ** 2 * self.levels.shape[1])
+        return float(self._groups**2 * self.levels.shape[1])
+
+    @property
+    def effort(self) -> float:
+        """The work, and the assignment in as many entries as could be priced meanwhile."""
+        assignment: float = _ASSIGNMENT * self._groups**2.5
+        return self.work + assignment
 
     @property
     def mark(self) -> int:
@@ -70,7 +89,7 @@ class AssignmentChain:
         """Do one step per noise."""
         anneal_sweep(
             self.levels,
-            (self.stack.n, self.stack.m),
+            (self.stack.n, self.stack.m, self._groups),
             (noises * self._unit).astype(np.float32),
             self._weights,
             self._bank,
@@ -87,12 +106,14 @@ class SwapChain:
     """Annealing by swaps: as many proposals in a step as there are columns."""
 
     steadiness = 1.0
+    assigns = False
 
     def __init__(self, stack: Stack, order: I64, rng: np.random.Generator) -> None:
         self.stack, self.order, self.best = stack, order, order.copy()
         self.levels, step = quantise(stack.columns, stack.n, stack.m)
         # wide groups tell columns apart less
-        self._unit = _SWAP_NOISE * noise_unit(stack) * np.sqrt(4 / stack.m) / step
+        clipped = np.minimum(stack.columns, np.float32(255 * step))
+        self._unit = _SWAP_NOISE * noise_unit(clipped) * np.sqrt(4 / stack.m) / step
         self._state = seeded(int(rng.integers(2**63)))
         self._chain: Any = swap_state(self.levels, order, stack.n, stack.m)
 
@@ -100,6 +121,11 @@ class SwapChain:
     def work(self) -> float:
         """Entries priced in a step, and about as much again for the holes of what is accepted."""
         return float(4 * self.levels.size * np.sqrt(self.stack.m))
+
+    @property
+    def effort(self) -> float:
+        """The work: there is nothing else to do."""
+        return self.work
 
     @property
     def mark(self) -> int:
@@ -118,10 +144,13 @@ class SwapChain:
 _SWAP_NOISE = 1.4  # a swap's temperature against the noise of an assignment
 
 
-def noise_unit(stack: Stack) -> float:
-    """Return the spread of a column's value between groups, twice (in half levels of 1.0)."""
-    rows = stack.columns.shape[1]
-    mean = float(stack.columns.mean(dtype=np.float64))
+def noise_unit(columns: NDArray[np.float32]) -> float:
+    """Return the spread of a column's value between groups, twice (in half levels of 1.0).
+
+    The columns are clipped where the levels are: outliers must not heat the rest.
+    """
+    rows = columns.shape[1]
+    mean = float(columns.mean(dtype=np.float64))
     return 2 * 1.25 * mean * float(np.sqrt(rows / 384))
 
 

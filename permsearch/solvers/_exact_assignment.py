@@ -14,6 +14,7 @@ from permsearch.stack import Stack
 
 I64 = NDArray[np.int64]
 
+_MOST_GROUPS = 1024  # in an assignment, whose time grows with the cube of the number
 _RANGE = 1 << 25  # costs stay below it, as the assignment kernel asks
 
 
@@ -34,32 +35,42 @@ def _holes(columns, order, place, n, m, y, a):  # type: ignore[no-untyped-def]
         a[g, :] = columns[order[place[g]]]
 
 
-def finishing_steps(m: int) -> int:
-    """Return how many assignments a finish takes: every place of a group once."""
-    return m
+def finishing_work(groups: int, m: int, rows: int) -> float:
+    """Return how many entries `assign_exactly` prices."""
+    return m * groups * min(groups, _MOST_GROUPS) * rows
 
 
 def assign_exactly(stack: Stack, order: I64) -> I64:
-    """Return an order that is at least as good, after one assignment for every place of a group."""
+    """Return an order that is at least as good.
+
+    One assignment is made for every place of a group, over blocks of 1024 groups at most.
+    """
     order = order.copy()
     groups = len(order) // stack.m
-    y = np.empty((groups, stack.columns.shape[1]), np.float32)
-    a = np.empty_like(y)
-    kept = np.empty((groups, groups), np.float32)
-    duals = np.zeros(groups, np.int32)
-    to_col, to_row = np.empty((2, groups), np.int32)
-    value = group_values(stack.columns, order, stack.n, stack.m).sum()
-    for place in range(finishing_steps(stack.m)):
-        places = np.arange(groups) * stack.m + place
-        _holes(stack.columns, order, places, stack.n, stack.m, y, a)
-        cost = _costs(summax(y, a, kept))
-        assign(cost, duals, to_col, to_row)
-        moved = order.copy()
-        moved[places] = order[places][to_col]
-        new = group_values(stack.columns, moved, stack.n, stack.m).sum()
-        if new > value:
-            order, value = moved, new
+    blocks = -(-groups // _MOST_GROUPS)
+    for block in range(blocks):
+        for place in range(stack.m):
+            _assign(stack, order, np.arange(block, groups, blocks) * stack.m + place)
     return order
+
+
+def _assign(stack: Stack, order: I64, places: I64) -> None:
+    """Put the columns at these places back by an exact assignment, if that gains."""
+    size, n, m = len(places), stack.n, stack.m
+    y = np.empty((size, stack.columns.shape[1]), np.float32)
+    a = np.empty_like(y)
+    _holes(stack.columns, order, places, n, m, y, a)
+    cost = _costs(summax(y, a, np.empty((size, size), np.float32)))
+    to_col, to_row = np.empty((2, size), np.int32)
+    assign(cost, np.zeros(size, np.int32), to_col, to_row)
+    members = order.reshape(-1, m)[places // m]
+    moved = members.copy()
+    moved[np.arange(size), places % m] = order[places][to_col]
+    before, after = (
+        group_values(stack.columns, some.ravel(), n, m).sum() for some in (members, moved)
+    )
+    if after > before:
+        order.reshape(-1, m)[places // m] = moved
 
 
 def _costs(kept: NDArray[np.float32]) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from permsearch.kernels.value import retained
 from permsearch.solvers._annealing import Chain
-from permsearch.solvers._exact_assignment import assign_exactly, finishing_steps
+from permsearch.solvers._exact_assignment import assign_exactly, finishing_work
 from permsearch.solvers._swap_descent import descend
 from permsearch.solvers.run import Budget, Step
 from permsearch.stack import Stack
@@ -23,7 +23,7 @@ I64 = NDArray[np.int64]
 _SWEEP = 1.5e9  # entries priced in a sweep, about 10 ms
 _MOST_STEPS = 256  # in a sweep
 _FIRST = 64  # steps of the first round, fewer where a step is long
-_FIRST_WORK = 1e10
+_FIRST_WORK = 1e10  # entries
 _GROWTH = 4
 _FINAL = 8  # a round is begun while it leaves at least seven times its own length
 # Rounds get faster with their length: the start costs, and a cold order is quick to search, the
@@ -32,6 +32,8 @@ _LONG = 512
 _SPEED_UP_SHORT = 1.35
 _SPEED_UP = 1.1
 _PROOF = 48  # all swaps are priced exactly where a run prices so many times as many entries
+_QUICK = 4e9  # entries: a descent so short ends an annealing by swaps
+_PER_SWAP = 64  # entries that could be priced while a swap's price is looked at
 _FLOAT_RATE = 1.2e10  # entries a second in float32, with what goes along
 _OVERHEAD = 0.002  # seconds
 
@@ -105,7 +107,7 @@ def run_rounds(
 
 def _sweeps(chain: Chain, noises: NDArray[np.float64]) -> Iterator[int]:
     """Do a round; yield the length of each sweep after it."""
-    size = max(1, min(_MOST_STEPS, len(noises) // 4, int(_SWEEP / chain.work)))
+    size = max(1, min(_MOST_STEPS, len(noises) // 4, int(_SWEEP / chain.effort)))
     for first in range(0, len(noises), size):
         part = noises[first : first + size]
         chain.sweep(part)
@@ -142,7 +144,8 @@ def _finish(leader: _Leader, plan: _Plan) -> bool:
             order = step.order
         leader.order = order
         return True
-    leader.offer(stack, assign_exactly(stack, order))
+    if plan.chain.assigns:
+        leader.offer(stack, assign_exactly(stack, order))
     return False
 
 
@@ -157,7 +160,7 @@ class _Plan:
     @property
     def first(self) -> int:
         """Length of the first round."""
-        return max(_FINAL, min(_FIRST, int(_FIRST_WORK / self.chain.work)))
+        return max(_FINAL, min(_FIRST, int(_FIRST_WORK / self.chain.effort)))
 
     def left(self, rate: float) -> int:
         """Return how many steps are left, at a rate of steps a second where time is limited."""
@@ -173,14 +176,17 @@ class _Plan:
 
     def affords_proof(self, steps: float) -> bool:
         """Return whether a descent over all swaps is a small part of a run of so many steps."""
+        if not self.chain.assigns:
+            count = len(self.chain.stack.columns)
+            return count**2 * (self._rows + _PER_SWAP) < _QUICK
         return steps * self.chain.work >= _PROOF * self._swaps
 
     def _reserve(self, steps: float) -> float:
         """Return the seconds to keep for the finish, about."""
         if self.affords_proof(self.budget.done + steps):
             return _OVERHEAD + self._swaps / _FLOAT_RATE
-        groups = len(self.chain.stack.columns) // self.chain.stack.m
-        entries = finishing_steps(self.chain.stack.m) * groups**2 * self._rows
+        m = self.chain.stack.m
+        entries = finishing_work(len(self.chain.stack.columns) // m, m, self._rows)
         return _OVERHEAD + entries / _FLOAT_RATE
 
     @property

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FEW_GROUPS = 8  # below that a whole assignment moves too little
 _WIDE_GROUPS = 16  # from that size on one column out of a group is too small a part of it
+_FEW_ROWS = 12  # below that most assignments tie, which makes them slow, and swaps do as well
 _DEFAULT_STEPS = 4000
 _LEAST_QUIET = 10  # steps without noise
 
@@ -25,8 +26,9 @@ _LEAST_QUIET = 10  # steps without noise
 class Anneal(ColumnSolver):
     """Anneal column orders: hot at first, so that they move freely, then ever colder.
 
-    With `assignment` a step takes one random column out of every group and puts all of them back
-    by an exact linear assignment under Gaussian noise. With `swap` a step proposes as many swaps
+    With `assignment` a step takes one random column out of every group (of 1024 random groups
+    where there are more) and puts all of them back by an exact linear assignment under Gaussian
+    noise. With `swap` a step proposes as many swaps
     as there are columns and accepts losses by Metropolis' rule. Both work on 8-bit columns; the
     result is finished in float32 and confirmed in float64: by a descent to an order that no swap
     improves or, where that would take too large a part of the run, by noise-free assignments.
@@ -45,7 +47,8 @@ class Anneal(ColumnSolver):
     tail
         Share of a round's steps that are done without noise at its end.
     method
-        What moves; `auto` takes swaps where groups are few (under 8) or wide (16 and more).
+        What moves; `auto` takes swaps where groups are few (under 8) or wide (16 and more), and
+        where rows are few (under 12).
 
     References
     ----------
@@ -94,4 +97,6 @@ class Anneal(ColumnSolver):
 
 
 def _prefers_swaps(stack: Stack) -> bool:
-    return stack.m >= _WIDE_GROUPS or len(stack.columns) // stack.m < _FEW_GROUPS
+    columns, rows = stack.columns.shape
+    few = columns // stack.m < _FEW_GROUPS or rows < _FEW_ROWS
+    return few or stack.m >= _WIDE_GROUPS

@@ -94,13 +94,13 @@ class Auto(ColumnSolver):
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget
     ) -> Iterator[Step]:
-        return _method(stack)._run(stack, order, rng, budget)  # noqa: SLF001
+        return method_for(len(stack.columns), stack.m)._run(stack, order, rng, budget)  # noqa: SLF001
 
 
-def _method(stack: Stack) -> ColumnSolver:
-    columns = len(stack.columns)
+def method_for(columns: int, m: int) -> ColumnSolver:
+    """Return the method for a stack of so many columns in groups of `m`."""
     if columns <= MAX_COLUMNS:
         return Exhaustive()
-    if stack.m == 2 and columns <= _MATCHED:
+    if m == 2 and columns <= _MATCHED:
         return Matching()
     return Anneal()

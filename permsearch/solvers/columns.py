@@ -26,6 +26,7 @@ from permsearch.problem import Problem, Solution
 from permsearch.result import SearchResult, Status
 from permsearch.solvers.run import Budget, Run, Step
 from permsearch.stack import Piece, pieces
+from permsearch.stop import Horizon
 
 if TYPE_CHECKING:
     from permsearch.solvers.base import ColumnSolver
@@ -57,13 +58,22 @@ class _Search:
             self.status = self.status or Status.STOPPED
             return False
         self.budget.done += step.steps
-        ended = Status.OPTIMAL if step.optimal else Status.CONVERGED if step.converged else None
         self.planned = self.planned or step.planned
         clockless = step.planned or self.budget.unclocked or step.steps == 0
         stopped = self.run.advance(step.steps, self._keep(step), planned=clockless)
+        ended = self._claim(step)
         self.cut = ended is None and not clockless and self._spent
         self.status = ended or (Status.STOPPED if stopped or self.cut else None)
         return stopped
+
+    def _claim(self, step: Step) -> Status | None:
+        """Return what the step says of the order that is kept; None where the search goes on."""
+        if step.optimal:
+            return Status.OPTIMAL
+        if step.converged:
+            same = np.array_equal(step.order, self.best)
+            return Status.CONVERGED if same else Status.STOPPED
+        return None
 
     @property
     def _spent(self) -> bool:
@@ -71,13 +81,15 @@ class _Search:
 
     def _keep(self, step: Step) -> float:
         """Keep the step's candidate if it is better, valued in float64; return the gain."""
+        ends = step.converged or step.optimal
         if step.value is not None:
             # what a solver ends with is valued in any case: its own value may be a rough one
-            if step.value <= self.claimed and not (step.converged or step.optimal):
+            if step.value <= self.claimed and not ends:
                 return 0.0
             self.claimed = step.value
         value = self.piece.stack.total(step.order)
-        if value <= self.value:
+        # of equals, the one that a claim of convergence is about
+        if value < self.value or (value == self.value and not ends):
             return 0.0
         gain, self.value, self.best = value - self.value, value, step.order.copy()
         return gain
@@ -171,9 +183,8 @@ def _one_by_one(
             granted = most if share is None or most < share else None
         if stopped and (granted is None or run.advance(0, 0.0, planned=True)):
             break
-    timed = run.stop.horizon.seconds is not None or run.stop.horizon.cpu is not None
-    if granted is not None or (timed and share is None):
-        run.step = most * len(found)  # those that ended by themselves had as many
+    if run.stop.horizon != Horizon():
+        run.step = max(run.step, most * len(found))  # those that ended by themselves had as many
     return statuses + [Status.STOPPED] * (len(found) - len(statuses))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from permsearch.problem import Problem, Solution, random_solution
 from permsearch.result import SearchResult, Status, TracePoint
 from permsearch.solvers.base import Solver, require
+from permsearch.solvers.registry import get_solver
 from permsearch.stop import Horizon, MaxSteps, Progress, StoppingCriterion
 
 
@@ -72,14 +73,30 @@ class Then:
 
     Each runs until it ends by itself or the criterion fires; a solver whose schedule takes
     all that is left (`anneal`) belongs at the end. Steps are the sum of the parts' steps.
+
+    Parameters
+    ----------
+    *parts
+        Short names or solver values.
+
+    Examples
+    --------
+    >>> Then("none", "random")
+    Then(parts=(NoSearch(), RandomOrders()))
     """
 
     parts: tuple[Solver, ...]
 
-    def __init__(self, *parts: Solver) -> None:
+    def __init__(self, *parts: str | Solver) -> None:
         if not parts:
             raise ValueError("Then needs at least one solver.")
-        object.__setattr__(self, "parts", parts)
+        for part in parts:
+            if isinstance(part, list | tuple):
+                raise ValueError(
+                    "Then takes its solvers one by one, as in Then('deal', 'swap'); unpack a "
+                    "list with Then(*solvers)."
+                )
+        object.__setattr__(self, "parts", tuple(get_solver(part) for part in parts))
 
     def supports(self, problem: Problem) -> str | None:
         """Say the first part's reason, if one has any."""
@@ -105,20 +122,21 @@ class Then:
         return replace(result, solver=str(self))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Multistart:
     """Run a solver from several starts, in parallel, and return the best result.
 
     The first start is the given one, the others are random. A step budget is split evenly. A
     time budget is turned into steps by the first start, which gets its share of the time; the
-    others are granted as many steps (four times as many where the first ended by itself), and
+    others are granted as many steps (four times as many where the first ended by itself before
+    its share was used), and
     `steps` of the result counts what was granted, so that a run with that many steps repeats
     it. The result does not depend on the number of threads.
 
     Parameters
     ----------
     solver
-        What to run.
+        What to run: a short name or a solver value.
     starts
         Number of starts.
     threads
@@ -126,13 +144,16 @@ class Multistart:
     """
 
     solver: Solver
-    starts: int = 8
-    threads: int = 2
+    starts: int
+    threads: int
 
-    def __post_init__(self) -> None:
-        for name in ("starts", "threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+    def __init__(self, solver: str | Solver, starts: int = 8, threads: int = 2) -> None:
+        for name, value in (("starts", starts), ("threads", threads)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
+        object.__setattr__(self, "solver", get_solver(solver))
+        object.__setattr__(self, "starts", starts)
+        object.__setattr__(self, "threads", threads)
 
     def supports(self, problem: Problem) -> str | None:
         """Say the solver's own reason, if any."""
@@ -174,7 +195,8 @@ class Multistart:
     def _granted(self, first: SearchResult, stop: StoppingCriterion | None) -> int:
         """Return the steps that each further start may do."""
         limit = None if stop is None else stop.horizon.steps
-        own = first.steps * (1 if first.status is Status.STOPPED else 4)
+        used_up = first.status is Status.STOPPED or getattr(self.solver, "scheduled", False)
+        own = first.steps * (1 if used_up else 4)
         return own if limit is None else min(limit // self.starts, own)
 
 

@@ -45,7 +45,7 @@ def get_solver(solver: str | Solver) -> Solver:
         if isinstance(solver, type) or not isinstance(solver, Solver):
             raise UnknownName(
                 f"{solver!r} is no solver; give a name ({', '.join(_SOLVERS)}) or a value such as "
-                "Multistart(get_solver('swap'))."
+                "Multistart('swap')."
             )
         return solver
     if solver not in _SOLVERS:

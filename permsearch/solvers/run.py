@@ -112,7 +112,7 @@ class Run:
 
     @property
     def _narrowed(self) -> float:
-        """Relative difference that proofs on float32 columns leave open: none for float32 scores."""
+        """Relative difference that a proof on float32 columns leaves open."""
         wide = any(term.scores.dtype == np.float64 for term in self.problem.terms)
         return 2.0**-22 if wide else 0.0
 
@@ -130,11 +130,13 @@ class Run:
             solution, score = self.start, self.baseline
         limit = bounds.cheap(self.problem)
         ceiling = bounds.unconstrained(self.problem)
-        if not self.problem.sensitive or limit.proves(score):
+        if status is Status.OPTIMAL or not self.problem.sensitive:
             status = Status.OPTIMAL
-        proven = score * (1 + self._narrowed)
-        if status is Status.OPTIMAL and proven < limit.value:
-            limit = bounds.Bound(proven, "exact")
+            proven = score * (1 + self._narrowed)
+            if proven < limit.value:
+                limit = bounds.Bound(proven, "exact")
+        elif limit.proves(score):
+            status = Status.OPTIMAL
         return SearchResult(
             problem=self.problem,
             solution=solution,

@@ -214,7 +214,7 @@ def test_an_interrupted_comparison_writes_what_it_has(
     weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C in a comparison writes the rows that are finished, marked as incomplete."""
-    interrupt_at(monkeypatch, 4)  # the first two searches warm up
+    interrupt_at(monkeypatch, 4)
     result = run(
         "compare",
         weights,
@@ -228,10 +228,11 @@ def test_an_interrupted_comparison_writes_what_it_has(
         tmp_path / "c.json",
     )
     assert result.exit_code == 130
-    assert "1 of 4 searches are finished" in result.stderr
+    assert "3 of 4 searches are finished" in result.stderr
     content = json.loads((tmp_path / "c.json").read_text())
-    assert len(content["rows"]) == 1
+    assert len(content["rows"]) == 3
     assert content["about"]["complete"] is False
+    assert [row["tensors"] for row in content["summary"]] == [1, 1], "of the tensor all finished"
 
 
 def test_a_comparison_of_nothing_fails(weights: Path) -> None:
@@ -296,9 +297,88 @@ def test_bad_weights_are_told_by_name(tmp_path: Path) -> None:
     np.save(tmp_path / "query.npy", weight)
     result = run("search", tmp_path / "query.npy", *FAST)
     assert result.exit_code == 1
-    assert "query holds nan at index (2, 5)" in result.stderr
+    assert "query: the weight holds nan at index (2, 5)" in result.stderr
     result = run("search", tmp_path / "query.npy", *FAST, "--debug")
     assert isinstance(result.exception, ps.ScoresError)
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """Return a file in which the first of three matrices holds an infinity."""
+    arrays = {f"layer.{n}": ps.instances.gaussian(8, 16, seed=n) for n in range(3)}
+    arrays["layer.0"][3, 4] = np.inf
+    path = tmp_path / "damaged.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["search", "--solver", "random"], ["compare", "--solvers", "none,random"], ["bound"]],
+)
+def test_one_damaged_tensor_does_not_end_a_run(
+    damaged: Path, tmp_path: Path, command: list[str]
+) -> None:
+    """The others are searched and written; the damaged one is told at the end, exit status 1."""
+    result = run(*command, damaged, "-p", "2:4", "--json", tmp_path / "r.json")
+    assert result.exit_code == 1
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("Error: 1 tensor could not be searched: layer.0: the weight holds inf")
+    content = json.loads((tmp_path / "r.json").read_text())
+    assert {row["tensor"] for row in content["rows"]} == {"layer.1", "layer.2"}
+    assert [skip["tensor"] for skip in content["skipped"]] == ["layer.0"]
+    result = run(*command, damaged, "-p", "2:4", "--exclude", "*.0", "--exclude", "layer.1")
+    assert result.exit_code == 0
+    assert "layer.2" in result.stdout
+    assert "layer.1" not in result.stdout
+
+
+def test_a_bundle_lists_the_damaged_tensor(damaged: Path, tmp_path: Path) -> None:
+    """What could be searched is a complete bundle, which says what is left out."""
+    result = run("search", damaged, *FAST, "--out", tmp_path / "m")
+    assert result.exit_code == 1
+    bundle = MaskBundle.load(tmp_path / "m")
+    assert list(bundle) == ["layer.1", "layer.2"]
+    manifest = json.loads((tmp_path / "m" / "manifest.json").read_text())
+    assert [skip["tensor"] for skip in manifest["skipped"]] == ["layer.0"]
+
+
+def test_convolutions_are_shown_in_their_own_shape(tmp_path: Path) -> None:
+    """Tables show the shape that is in the file."""
+    np.save(tmp_path / "conv.npy", ps.instances.gaussian(4, 72, seed=0).reshape(4, 8, 3, 3))
+    for command in (["search", *FAST], ["compare", "-p", "2:4", "--steps", "2"]):
+        assert "4x8x3x3" in run(command[0], tmp_path / "conv.npy", *command[1:]).stdout
+    assert "4x8x3x3" in run("bound", tmp_path / "conv.npy", "-p", "2:4").stdout
+    assert "4x8x3x3" in run("search", tmp_path / "conv.npy", *FAST, "--dry-run").stdout
+
+
+def test_steps_are_not_compared(weights: Path, tmp_path: Path) -> None:
+    """Where steps limit the searches, no gain is set against another solver's."""
+    options = ["-p", "2:4", "--solvers", "window,random", "--html", tmp_path / "r.html"]
+    result = run("compare", weights, *options, "--steps", "5")
+    page = (tmp_path / "r.html").read_text()
+    assert "vs window" not in result.stdout
+    assert "gain against" not in page
+    assert "a step differs from solver to solver" in page
+    result = run("compare", weights, *options, "--seconds", "0.02")
+    assert "vs window" in result.stdout
+    assert "gain against" in (tmp_path / "r.html").read_text()
+
+
+def test_a_comparison_tells_where_it_is(weights: Path) -> None:
+    """Without a terminal every search is a line on the standard error."""
+    result = run("compare", weights, "-p", "2:4", "--solvers", "none,random", "--steps", "2")
+    assert "2 of 4: layer.0.weight, random" in result.stderr
+
+
+def test_messages_have_one_full_stop(weights: Path) -> None:
+    """Reasons inside sentences bring no full stop of their own; options are called by name."""
+    for arguments in (["search", "-p", "1:7"], ["compare", "-p", "2:4", "--solvers", "exhaustive"]):
+        stderr = run(arguments[0], weights, *arguments[1:]).stderr
+        assert "..;" not in stderr.replace("...", "")
+        assert ".;" not in stderr
+        assert ".." not in stderr
+        assert "pad=True" not in stderr
 
 
 def test_unforeseen_errors_are_one_line_too(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,32 @@ def test_ctrl_c_keeps_what_is_finished(uneven: Path, tmp_path: Path) -> None:
     assert not MaskBundle.load(out, partial=True).complete
 
 
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("search", ["--solver", "random", "--steps", "5000"]),
+        ("compare", ["--solvers", "random", "--steps", "5000"]),
+        ("bound", []),
+    ],
+)
+def test_the_background_hears_interrupts(uneven: Path, command: str, options: list[str]) -> None:
+    """Started by a shell in the background, each command ends with 130 and what it has."""
+    process = subprocess.Popen(
+        [*BASE, command, str(uneven), "-p", "2:4", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("tensor")
+    assert process.stdout.readline().startswith("small")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Interrupted: 1 of 2" in stderr.splitlines()[-1]
+
+
 def test_killed_runs_end_with_the_same_bytes(tmp_path: Path) -> None:
     """Killed after every tensor, a run that is started again ends as one that was never killed."""
     path = tmp_path / "w.npz"

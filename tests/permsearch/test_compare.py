@@ -148,3 +148,22 @@ def test_solver_values_are_compared_too() -> None:
     solver = ps.get_solver("random")
     result = ps.compare({"a": np.eye(8)}, "2:4", solvers=["none", solver], stop=ps.MaxSteps(2))
     assert [r["solver"] for r in result.rows] == ["none", str(solver)]
+
+
+def test_one_solver_needs_no_list() -> None:
+    """A single name or value will do; no solver at all is told."""
+    weights = {"a": np.eye(8)}
+    for solver in ("none", ps.get_solver("none")):
+        (row,) = ps.compare(weights, "2:4", solvers=solver).rows
+        assert row["solver"] == str(solver)
+    with pytest.raises(ValueError, match="at least one solver"):
+        ps.compare(weights, "2:4", solvers=[])
+
+
+def test_solvers_are_not_set_against_each_other_by_steps() -> None:
+    """A step is another amount of work for every solver."""
+    weights, solvers = {"a": ps.instances.gaussian(12, 16, seed=0)}, ["window", "random"]
+    for stop, told in ((ps.MaxSteps(50), False), (ps.MaxSeconds(0.05), True)):
+        comparison = ps.compare(weights, "2:4", solvers=solvers, stop=stop)
+        ratios = [row["gain_over_window"] for row in comparison.summary()]
+        assert [ratio is not None for ratio in ratios] == [told, told]

@@ -88,22 +88,15 @@ def test_a_file_and_a_dict_give_the_same(tmp_path: Path) -> None:
 
 
 def test_compiling_takes_no_tensors_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where time ends searches, one small search of few steps comes first; else none does."""
-    real = SearchOptions.search
-    stops: list[Any] = []
-
-    def search(self: SearchOptions, weight: Any, name: str) -> Any:
-        stops.append(self.stop)
-        return real(self, weight, name)
-
-    monkeypatch.setattr(SearchOptions, "search", search)
-    seconds = ps.MaxSeconds(0.01)
-    list(ps.search_all(weights(2), "2:4", solver="random", stop=seconds))
-    assert len(stops) == 4
-    assert isinstance(stops[0], ps.MaxSteps)
-    assert stops[1:] == [seconds] * 3
-    list(ps.search_all(weights(2), "2:4", solver="random", stop=STOP))
-    assert stops[4:] == [STOP] * 3
+    """Solvers' own limits too begin after compiling; limits in seconds are `solve`'s matter."""
+    warmed: list[Any] = []
+    module = sys.modules[SearchOptions.__module__]
+    monkeypatch.setattr(module, "warm_up", lambda solver, problem: warmed.append(solver))
+    for stop in (ps.MaxSeconds(0.01), STOP):
+        list(ps.search_all(weights(2), "2:4", solver="random", stop=stop))
+    assert not warmed
+    list(ps.search_all(weights(2), "2:4", solver="random"))
+    assert warmed == [ps.get_solver("random")]
 
 
 def test_skipped_tensors_are_known_and_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,6 +139,35 @@ def test_misuse_is_told_at_the_call(options: dict[str, Any], error: type[Excepti
     pattern = options.pop("pattern", "2:4")
     with pytest.raises(error):
         ps.search_all(weights(), pattern, **options)
+
+
+def test_a_damaged_tensor_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    """A tensor with NaN is listed and logged with its reason; the others are searched."""
+    arrays = weights()
+    arrays["w0"][2, 3] = np.nan
+    run = ps.search_all(arrays, "2:4", solver="none")
+    assert [name for name, _ in run] == ["w1", "w2", "conv"]
+    assert [str(skip) for skip in run.failed] == [
+        "w0: the weight holds nan at index (2, 3) (1 entries are not finite); repair or exclude "
+        "it before the search"
+    ]
+    assert run.skipped[-1] == run.failed[0]
+    assert f"skipped {run.failed[0]}" in caplog.messages
+    comparison = ps.compare(arrays, "2:4", solvers="none")
+    assert [row["tensor"] for row in comparison.rows] == ["w1", "w2", "conv"]
+    assert run.failed[0] in comparison.skipped
+
+
+def test_tensors_can_be_excluded() -> None:
+    """Globs in `exclude` leave tensors out of those that `only` chooses."""
+    run = ps.search_all(weights(), "2:4", only="w*", exclude=["w0", "*2"], solver="none")
+    assert [name for name, _ in run] == ["w1"]
+    comparison = ps.compare(weights(), "2:4", exclude="w*", solvers="none")
+    assert [row["tensor"] for row in comparison.rows] == ["conv"]
+    with pytest.raises(UnknownName, match="nothing"):
+        ps.search_all(weights(), "2:4", exclude="nothing*")
+    with pytest.raises(NothingEligible, match="every tensor is excluded"):
+        ps.search_all(weights(), "2:4", exclude="*")
 
 
 def test_errors_name_the_tensor() -> None:

@@ -17,6 +17,7 @@ import permsearch.testing as pt
 from permsearch.domains import Free, Segments
 from permsearch.patterns import NM, Axis, Mask
 from permsearch.problem import Problem, Term
+from permsearch.solvers.base import ColumnSolver, Step
 from permsearch.solvers.random import RandomOrders
 from tests import reference
 from tests.strategies import Scores
@@ -317,3 +318,22 @@ def test_a_pattern_of_ones_own_passes() -> None:
         {"c": Free(8)}, (Term(np.abs(ps.instances.gaussian(3, 8, seed=2)), Tampered(), cols="c"),)
     )
     pt.check_solver(RandomOrders(), problem, steps=10)
+
+
+@dataclass(frozen=True)
+class Doubling(ColumnSolver):
+    """Puts one column into two places."""
+
+    last: int = 0
+
+    def _run(self, stack: Any, order: Any, rng: Any, budget: Any) -> Any:
+        del rng
+        order[0] = order[-1] if not self.last else self.last
+        yield Step(min(1, budget.sweep(1)), order, float("inf"))
+
+
+@pytest.mark.parametrize("last", [0, 99])
+def test_orders_that_are_none_break_a_promise(last: int) -> None:
+    """A solver that yields no permutation is told by AssertionError, as every broken promise."""
+    with pytest.raises(AssertionError, match="Doubling"):
+        pt.check_solver(Doubling(last), PROBLEMS["scaled-2:4"])

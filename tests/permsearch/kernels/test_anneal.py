@@ -35,9 +35,12 @@ def matrix(seed: int, groups: int, m: int, rows: int) -> NDArray[np.float32]:
 class Assignment:
     """A run of annealed assignment and what it carries along."""
 
-    def __init__(self, levels: Bytes, shape: tuple[int, int], *, keep: bool = True) -> None:
+    def __init__(
+        self, levels: Bytes, shape: tuple[int, int], *, keep: bool = True, groups: int | None = None
+    ) -> None:
         count = len(levels)
-        self.levels, self.shape = levels, shape
+        self.levels = levels
+        self.shape = (*shape, count // shape[1] if groups is None else groups)
         self.order, self.best = np.arange(count), np.arange(count)
         self.counts, self.rng = np.zeros(3, np.int64), seeded(5)
         self._rest: tuple[Any, ...] = (
@@ -60,15 +63,16 @@ class Assignment:
     shape=st.sampled_from(CLASSES),
     groups=st.integers(2, 7),
     rows=st.sampled_from([1, 40]),
+    few=st.integers(2, 7),
     seed=st.integers(0, 99),
 )
 def test_assignment_counts_what_it_keeps(
-    shape: tuple[int, int], groups: int, rows: int, seed: int
+    shape: tuple[int, int], groups: int, rows: int, few: int, seed: int
 ) -> None:
     """Orders stay permutations; the counted values are those of the orders; best is best."""
     n, m = shape
     levels, _ = quantise(matrix(seed, groups, m, rows), n, m)
-    run = Assignment(levels, shape)
+    run = Assignment(levels, shape, groups=min(few, groups))
     start = kept(levels, run.order, n, m)
     run.go(np.linspace(300, 0, 60))
     for order, count in ((run.order, run.counts[0]), (run.best, run.counts[1])):
@@ -79,11 +83,13 @@ def test_assignment_counts_what_it_keeps(
 
 @pytest.mark.parametrize("cuts", [[], [1], [150], [37, 38, 120], list(range(1, 200, 7))])
 @pytest.mark.parametrize("keep", [True, False])
-def test_any_split_into_sweeps_is_the_same_run(cuts: list[int], keep: bool) -> None:
+@pytest.mark.parametrize("groups", [9, 4])
+def test_any_split_into_sweeps_is_the_same_run(cuts: list[int], keep: bool, groups: int) -> None:
     """However a run is cut, and whether or not prices are kept: the same orders and values."""
     levels, _ = quantise(matrix(1, 9, 4, 70), 2, 4)
     noises = np.concatenate([np.linspace(60, 5, 150), np.zeros(50)])
-    whole, parts = Assignment(levels, (2, 4)), Assignment(levels, (2, 4), keep=keep)
+    whole = Assignment(levels, (2, 4), groups=groups)
+    parts = Assignment(levels, (2, 4), keep=keep, groups=groups)
     whole.go(noises)
     for part in np.split(noises, cuts):
         parts.go(part)
