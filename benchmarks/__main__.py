@@ -34,6 +34,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="runs per rung, the median counts")
     parser.add_argument("--longest", type=float, default=60.0, help="skip longer budgets (s)")
     parser.add_argument("--json", type=Path, default=Path("out/benchmarks.json"))
+    parser.add_argument("--page", type=Path, help="Markdown page whose tables to make anew")
     arguments = parser.parse_args()
     for part in arguments.parts:
         if part not in PARTS:
@@ -60,7 +61,7 @@ def main() -> None:
     """Run the parts that are asked for and write the JSON file."""
     arguments = _arguments()
     _one_thread()
-    from benchmarks import against_window, ladder, machine, throughput
+    from benchmarks import against_window, ladder, machine, tables, throughput
 
     out: dict[str, Any] = {"machine": machine.describe()}
     _shown([out["machine"]])
@@ -76,6 +77,9 @@ def main() -> None:
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(out, indent=1) + "\n")
     print(f"written: {arguments.json}")
+    if arguments.page:
+        arguments.page.write_text(tables.render(arguments.page.read_text(), out))
+        print(f"written: {arguments.page}")
 
 
 if __name__ == "__main__":

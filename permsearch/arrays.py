@@ -24,6 +24,11 @@ def to_numpy(array: Any, name: str = "") -> NDArray[Any]:
     Tensors are recognised by their methods, so torch need not be installed. Floats narrower
     than 32 bits (bfloat16, float16, float8) are widened to float32, which is exact.
     """
+    if hasattr(array, "state_dict"):
+        raise ScoresError(
+            f"the weight{_of(name)} is a module ({type(array).__name__}); give its .weight, or all "
+            "of its weights with search_all(module.state_dict(), ...)."
+        )
     if hasattr(array, "detach"):
         array = array.detach()
         dtype = str(array.dtype)
@@ -35,10 +40,23 @@ def to_numpy(array: Any, name: str = "") -> NDArray[Any]:
             raise ScoresError(
                 f"the weight{_of(name)} is a tensor that cannot be read as a dense array: {error}"
             ) from None
+    if array is None:
+        raise ScoresError(
+            f"the weight{_of(name)} is None; give an array (out, in), or importances of its shape "
+            "as scores=."
+        )
+    if np.ma.is_masked(array):
+        raise ScoresError(
+            f"the weight{_of(name)} has masked entries, which have no value; give them one first, "
+            "such as 0 with .filled(0)."
+        )
     try:
         out: NDArray[Any] = np.asarray(array)
-    except ValueError as error:
-        raise ScoresError(f"the weight{_of(name)} is no array: {error}") from None
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ScoresError(
+            f"the weight{_of(name)} is no array of numbers, all rows equally long: {reason}."
+        ) from None
     if out.dtype.name.startswith(("bfloat", "float8", "float16")):
         out = out.astype(np.float32)
     if out.dtype == object or out.dtype.kind not in "fiub":
@@ -47,6 +65,12 @@ def to_numpy(array: Any, name: str = "") -> NDArray[Any]:
             "(take .real, .abs() or convert it first)."
         )
     return out
+
+
+def shape_of(array: Any, name: str = "") -> tuple[int, ...]:
+    """Return the shape of an array, a tensor or nested lists, without converting the first two."""
+    shape = getattr(array, "shape", None)
+    return to_numpy(array, name).shape if shape is None else tuple(shape)
 
 
 def _as_float(array: NDArray[Any], name: str) -> Scores:
@@ -58,7 +82,8 @@ def _as_float(array: NDArray[Any], name: str) -> Scores:
                 "2**53: it would not survive the conversion to float64; scale it down first."
             )
     wide = array.dtype.kind in "iu" or array.dtype.itemsize > 4
-    return array.astype(np.float64 if wide else np.float32)
+    with np.errstate(over="ignore", under="ignore"):  # infinities are told, with their place
+        return array.astype(np.float64 if wide else np.float32)
 
 
 def _check(array: Scores, name: str, non_negative: bool) -> None:
@@ -112,7 +137,8 @@ def checked_scores(array: Any, name: str = "") -> Scores:
     ScoresError
         Naming the tensor, the first offending value and its index.
     """
-    if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64):
+    plain = type(array) is np.ndarray  # neither masked nor a matrix
+    if not plain or array.dtype not in (np.float32, np.float64):
         return as_scores(array, name)
     _check(array, name, non_negative=True)
     return array

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from permsearch._pair_bound import pair_limit
 from permsearch.domains import Domain
-from permsearch.errors import unknown
+from permsearch.errors import ProblemError, unknown
 from permsearch.layout import taps_as_rows
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
@@ -118,6 +118,11 @@ def bound(
     >>> round(limit.value, 6), limit.proves(5.0)
     (5.0, True)
     """
+    if not isinstance(problem, Problem):
+        raise ProblemError(
+            f"bound takes a Problem, got a {type(problem).__name__}; for one weight use "
+            "bound(single(weight, '2:4')), or the bound of a search's result."
+        )
     if method not in _METHODS:
         raise unknown("bound method", method, _METHODS)
     stacked = _stackable(problem) if method != "row" else ()

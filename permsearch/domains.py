@@ -58,7 +58,27 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Items move within consecutive segments only (the groups of a grouped convolution)."""
+    """Items move within consecutive segments only (the groups of a grouped convolution).
+
+    The weight of a grouped convolution, ``(out, in / groups, *k)``, holds each group's own input
+    channels side by side, so a plain `search` of it has all groups share one order. For orders of
+    their own let the axis be all input channels, one segment a group, and give one `Term` for
+    each group's rows, or a single one of ``torch.cat(w.chunk(groups, 0), 1)``.
+
+    Examples
+    --------
+    >>> import numpy as np, permsearch as ps
+    >>> weight = ps.instances.gaussian(32, 8 * 9, seed=0).reshape(32, 8, 3, 3)
+    >>> groups = np.split(weight, 4)  # of 8 input channels each
+    >>> side_by_side = np.concatenate(groups, axis=1)
+    >>> segments = ps.Segments([8] * 4)
+    >>> r = ps.search(side_by_side, "2:4", permute={"cols": segments}, stop=ps.MaxSteps(50))
+    >>> [sorted(set(part // 8)) for part in np.split(r.cols, 4)] == [[0], [1], [2], [3]]
+    True
+    >>> mask = np.concatenate(np.split(r.mask, 4, axis=1))
+    >>> mask.shape == weight.shape
+    True
+    """
 
     lengths: tuple[int, ...]
 

@@ -42,9 +42,9 @@ class MissingExtra(PermsearchError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
-    """Return the error for a misspelt name, with the nearest known names."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
+    """Return the error for a misspelt name, or for what is no text, with the nearest names."""
+    names = sorted(map(str, known))
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) if isinstance(name, str) else []
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return UnknownName(f"unknown {kind} {name!r}; {hint}known: {', '.join(names)}.")

@@ -60,6 +60,11 @@ def check_rank(shape: tuple[int, ...]) -> None:
         raise PatternError(f"a weight of shape {tuple(shape)} is empty; leave it out.")
 
 
+def zero_columns(count: int) -> str:
+    """Return how people say so many zero columns."""
+    return "1 zero column" if count == 1 else f"{count} zero columns"
+
+
 @dataclass(frozen=True, slots=True)
 class NM:
     """N:M sparsity: `n` kept of every `m` consecutive columns of each row.
@@ -121,7 +126,7 @@ class NM:
         if shape[1] % self.m:
             raise PatternError(
                 f"{shape[1]} columns do not split into groups of {self.m} for {self}: "
-                f"pass pad=True to add {-shape[1] % self.m} zero columns, or choose another M."
+                f"pass pad=True to add {zero_columns(-shape[1] % self.m)}, or choose another M."
             )
 
     def keep(self, scores: Scores) -> Mask:

@@ -9,12 +9,24 @@ from typing import Any
 
 from permsearch.errors import ProblemError
 from permsearch.orders import Order, identity
-from permsearch.patterns import Axis, Mask
+from permsearch.patterns import Axis, Mask, zero_columns
 from permsearch.problem import Problem, Solution, Term
 
 
 class Status(Enum):
-    """How a search ended."""
+    """How a search ended.
+
+    Attributes
+    ----------
+    OPTIMAL
+        Proven: no legal order retains more.
+    CONVERGED
+        The order is a local optimum of the solver's own moves: none of them improves it, and the
+        same call with more time returns the same. Another solver, seed or start may well find
+        more, and so may `anneal` and `auto` with more time: their longer schedules end elsewhere.
+    STOPPED
+        The criterion or the end of the solver's schedule came first.
+    """
 
     OPTIMAL = "optimal"  #: proven: no legal order retains more
     CONVERGED = "converged"  #: a local optimum of the solver's own neighbourhood
@@ -34,7 +46,7 @@ class TracePoint:
     score: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SearchResult:
     """Orders, what they retain, and how good that provably is.
 
@@ -58,7 +70,8 @@ class SearchResult:
     solver, seed
         What was run.
     details
-        Solver-specific extras: `padding` is the number of zero columns that were appended.
+        Solver-specific extras: `padding` is the number of zero columns that `pad` appended, which
+        `cols` names by the numbers from the weight's own column count on.
     """
 
     problem: Problem
@@ -108,7 +121,11 @@ class SearchResult:
 
     @property
     def cols(self) -> Order:
-        """Order of the columns of a single weight: ``weight[:, r.cols]`` is what to store."""
+        """Order of the columns of a single weight: ``weight[:, r.cols]`` is what to store.
+
+        Where `pad` added columns, append as many zero columns first, and zeros to the inputs:
+        ``np.pad(weight, [(0, 0), (0, r.details["padding"])])[:, r.cols]``.
+        """
         return self._axis("cols", 1)
 
     def _axis(self, axis: Axis, position: int) -> Order:
@@ -138,9 +155,12 @@ class SearchResult:
         """Mask of a single weight in storage order, padding columns included."""
         return self._single().permuted_mask(self.solution)
 
+    def __repr__(self) -> str:
+        return f"<SearchResult {self}>"
+
     def __str__(self) -> str:
         padding = self.details.get("padding", 0)
-        padded = f", {padding} zero columns added" if padding else ""
+        padded = f", {zero_columns(padding)} added" if padding else ""
         return (
             f"{self.solver}: retained {self.retained:.5f} (start {self.share(self.baseline):.5f}, "
             f"{self.bound_kind} bound {self.share(self.bound):.5f}), efficacy "

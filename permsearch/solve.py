@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permsearch.arrays import as_scores, magnitude, pad_columns
+from permsearch.arrays import as_scores, magnitude, pad_columns, shape_of
 from permsearch.domains import Domain, Free
 from permsearch.errors import ProblemError, ScoresError, unknown
 from permsearch.patterns import NM, Axis, Pattern, Scores, parse_pattern
@@ -70,6 +70,11 @@ def solve(
     >>> result.score > result.baseline
     True
     """
+    if not isinstance(problem, Problem):
+        raise ProblemError(
+            f"solve takes a Problem, got a {type(problem).__name__}; for one weight use "
+            "search(weight, '2:4')."
+        )
     if stop is not None:
         check_criterion(stop)
     chosen, seed = get_solver(solver), checked_seed(seed)
@@ -120,7 +125,7 @@ def single(
 
 def _own_scores(weight: Any, scores: Any, name: str) -> Scores:
     own = as_scores(scores, name)
-    shape = None if weight is None else tuple(np.shape(weight))
+    shape = None if weight is None else shape_of(weight, name)
     if shape is not None and shape != own.shape:
         raise ScoresError(f"scores have shape {own.shape}, but the weight has {shape}.")
     return own
@@ -165,8 +170,10 @@ def search(
     start
         Order of the columns to start from, or a mapping from axis to order.
     pad
-        Append zero columns where the columns do not split into the pattern's groups; the
-        result's ``details["padding"]`` tells how many, and ``cols`` then names them too.
+        Append zero columns where the columns do not split into the pattern's groups. The
+        result's ``details["padding"]`` tells how many, and ``cols`` names them too: what to store
+        is ``np.pad(weight, [(0, 0), (0, r.details["padding"])])[:, r.cols]``, for inputs with as
+        many zeros appended. ``r.mask`` has the weight's own shape.
     name
         How error messages call the weight.
 

@@ -18,6 +18,7 @@ from permsearch.io.source import TensorSource
 Tensors: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | TensorSource"
 """What functions that go over many tensors accept."""
 
+_KINDS = "a path, a mapping of names to arrays, or a TensorSource."
 _PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl"}
 
 
@@ -50,8 +51,8 @@ def open_tensors(source: Tensors) -> TensorSource:
     if isinstance(source, TensorSource):
         return source
     raise FileError(
-        f"cannot read tensors from a {type(source).__name__}; give a path, a mapping of names to "
-        "arrays, or a TensorSource."
+        f"cannot read tensors from a {type(source).__name__}; give "
+        + ("its weights, as module.state_dict()." if hasattr(source, "state_dict") else _KINDS)
     )
 
 

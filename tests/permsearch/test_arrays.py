@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from permsearch.arrays import as_scores, magnitude, pad_columns, to_numpy
+from permsearch.arrays import as_scores, checked_scores, magnitude, pad_columns, to_numpy
+from permsearch.errors import ScoresError
 
 WEIGHT: NDArray[np.float32] = np.array(
     [[-5.0, 1.0, 2.0, 0.5], [-1.0, -2.0, -3.0, -4.0]], np.float32
@@ -130,3 +132,46 @@ def test_padding_appends_zero_columns(columns: int, added: int, taps: tuple[int,
     assert (padded[:, :columns] == 1).all()
     assert (padded[:, columns:] == 0).all()
     assert added or padded is scores
+
+
+def _masked(mask: Any) -> Any:
+    return np.ma.masked_array(np.abs(WEIGHT), mask=mask)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("make", [as_scores, checked_scores, magnitude])
+def test_masked_entries_are_refused(make: Any) -> None:
+    """A masked entry has no value: the error names the way out; an empty mask does not matter."""
+    with pytest.raises(ScoresError, match=r"masked.*\.filled\(0\)"):
+        make(_masked(np.eye(2, 4)), "w")
+    scores = make(_masked(np.zeros((2, 4))), "w")
+    assert type(scores) is np.ndarray
+    assert np.array_equal(scores, np.abs(WEIGHT))
+
+
+@pytest.mark.parametrize("make", [as_scores, checked_scores, magnitude])
+@pytest.mark.parametrize(
+    "rows", [[[1.0, 2.0], [1.0]], [torch.ones(2), torch.ones(3)], [np.ones(2), np.ones((2, 2))]]
+)
+def test_rows_of_different_lengths_are_refused(make: Any, rows: Any) -> None:
+    """Ragged rows are no weight and no scores; the error names the tensor, in one line."""
+    with pytest.raises(ScoresError, match=r"weight of w .*rows equally long") as caught:
+        make(rows, "w")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [as_scores, magnitude])
+def test_nothing_is_no_weight(make: Any) -> None:
+    """None is told as such, with what to give instead."""
+    with pytest.raises(ScoresError, match=r"weight of w is None; .*scores="):
+        make(None, "w")
+
+
+def test_long_doubles_convert_without_a_warning() -> None:
+    """What float64 cannot hold is an error with a place, what it rounds to zero is nothing."""
+    huge = WEIGHT.astype(np.longdouble)
+    huge[1, 2] = np.longdouble(2) ** 8000
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ScoresError, match=r"\(1, 2\)"):
+            magnitude(huge)
+        assert magnitude(1 / huge)[1, 2] == 0

@@ -91,7 +91,6 @@ def test_the_weight_may_be_nameless() -> None:
         WEIGHT.astype(str),
         np.full((4, 8), np.datetime64("2024-01-01")),
         np.full((4, 8), None),
-        None,
         "weights.npy",
     ],
     ids=[
@@ -102,7 +101,6 @@ def test_the_weight_may_be_nameless() -> None:
         "text",
         "date",
         "None",
-        "no",
         "path",
     ],
 )
@@ -115,8 +113,17 @@ def test_entries_that_are_no_real_numbers(weight: Any) -> None:
 
 
 def test_ragged_lists() -> None:
-    """Rows of different lengths are no weight."""
-    assert NAME in message(ScoresError, [[1.0, 2.0], [1.0]])
+    """Rows of different lengths are neither a weight nor scores."""
+    ragged = [[1.0, 2.0], [1.0]]
+    for weight, scores in ((ragged, None), (WEIGHT, ragged), (None, ragged), (ragged, WEIGHT**2)):
+        text = message(ScoresError, weight, scores=scores)
+        assert NAME in text
+        assert "rows equally long" in text
+
+
+def test_no_weight_at_all() -> None:
+    """None without scores= is told as such, not as an array of objects."""
+    assert f"{NAME} is None; give an array" in message(ScoresError, None)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +234,7 @@ def test_columns_that_are_no_multiple_of_m(columns: int, missing: int) -> None:
     result = search(weight, pad=True)
     assert result.details["padding"] == missing
     assert result.mask.shape == weight.shape
-    assert f"{missing} zero columns" in str(result)
+    assert f"{missing} zero column" in str(result)
 
 
 def test_one_column_with_groups_of_one() -> None:
@@ -339,6 +346,22 @@ def test_unknown_patterns(text: str) -> None:
 def test_impossible_patterns(text: str) -> None:
     """Numbers that make no pattern are named."""
     assert text.split("@")[-1] in message(PatternError, WEIGHT, text)
+
+
+def test_names_that_are_no_text() -> None:
+    """A number in the place of a name is told like a misspelt name."""
+    for options in ({"permute": [5]}, {"permute": {5: ps.Free(16)}}, {"start": {0: range(16)}}):
+        text = message(UnknownName, WEIGHT, **options)
+        assert "5;" in text or "0;" in text
+        assert "cols" in text
+    problem = ps.single(WEIGHT, "2:4")
+    for call in (
+        lambda: ps.bound(problem, None),  # type: ignore[arg-type]
+        lambda: ps.instances.instance(5, 4, 4),  # type: ignore[arg-type]
+        lambda: problem.complete({0: range(16)}),  # type: ignore[dict-item]
+    ):
+        with pytest.raises(UnknownName, match="known: "):
+            call()
 
 
 @pytest.mark.parametrize("axis", ["columns", "row", "col", "Cols"])
