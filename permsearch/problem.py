@@ -136,7 +136,7 @@ class Problem:
     domains
         The domain of each variable, by name.
     terms
-        At least one term; each names variables of `domains` of the right size.
+        Each names variables of `domains` of the right size; without any, all orders are worth 0.
 
     Raises
     ------
@@ -152,8 +152,8 @@ class Problem:
             raise ProblemError(f"domains map names of variables to domains, got {self.domains!r}.")
         object.__setattr__(self, "domains", MappingProxyType(dict(self.domains)))
         object.__setattr__(self, "terms", _terms(self.terms))
-        if not self.terms:
-            raise ProblemError("a problem needs at least one term.")
+        if not self.terms and not self.domains:
+            raise ProblemError("a problem needs at least one term or variable.")
         for name, domain in self.domains.items():
             _check_domain(name, domain)
         for position, term in enumerate(self.terms):

@@ -1,17 +1,32 @@
 """Prune torch models with the orders that ``permsearch`` finds.
 
-Nothing is implemented here yet. The package will hold
-
-- importance scores of a model's weights (magnitude, activation-weighted, Hessian-based),
-- the symmetries of a network: which axes of which parameters must be reordered together, read
-  from its exported graph, and the change of a model in place that leaves its function alone,
-- recipes that say which layer gets which pattern, masks that survive training, and bundles that
-  store masks and orders,
-- exports to the formats that other tools read.
-
-It will import torch and ``permsearch``; ``sparsekernels`` only inside its export functions.
+``trace`` finds which axes of which parameters must be reordered together so that a model computes
+what it computed before; ``Network.problem`` makes them variables of a search; ``permute_`` applies
+the orders found, and proves the function unchanged.
 """
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from pruning.errors import StateError, TraceError, VerificationError
+from pruning.gather import GatherCost, Gathered, gather_, gathered_orders
+from pruning.network import Group, Member, Network, Pin
+from pruning.permute import permute_
+from pruning.trace import trace
+from pruning.verify import Report
+
+__all__ = [
+    "GatherCost",
+    "Gathered",
+    "Group",
+    "Member",
+    "Network",
+    "Pin",
+    "Report",
+    "StateError",
+    "TraceError",
+    "VerificationError",
+    "gather_",
+    "gathered_orders",
+    "permute_",
+    "trace",
+]

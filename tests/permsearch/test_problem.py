@@ -137,10 +137,11 @@ def test_sizes_must_fit() -> None:
         Problem({"r": Free(5)}, (Term(SCORES, NM(2, 4), rows="r"),))
 
 
-def test_a_problem_needs_a_term() -> None:
-    """Nothing to score is an error."""
-    with pytest.raises(ProblemError, match="at least one term"):
-        Problem({"c": Free(8)}, ())
+def test_a_problem_needs_something() -> None:
+    """Variables alone will do, to draw legal orders from; nothing at all is an error."""
+    assert Problem({"c": Free(8)}, ()).sensitive == ()
+    with pytest.raises(ProblemError, match="at least one term or variable"):
+        Problem({}, ())
 
 
 def test_a_term_that_does_not_tile_names_its_weight() -> None:
