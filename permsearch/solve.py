@@ -41,7 +41,9 @@ def solve(
     problem
         Variables and terms; `single` makes one from a weight.
     solver
-        A short name (`solver_names()`) or a solver value.
+        A short name (`solver_names()`), or a solver value where options matter, such as
+        ``Swap(kicks=64)`` of `permsearch.solvers`, ``Then("deal", "swap")`` or
+        ``Multistart("swap", 4)``.
     stop
         When to stop; None means the solver's own default, a few seconds at most on a
         1024 x 1024 weight. Before a limit in seconds begins to count, a tiny problem is solved, so

@@ -49,8 +49,8 @@ def cli() -> None:
     """Find column orders that let structured sparsity keep more of a weight.
 
     PATH is a .safetensors, .npy or .npz file, or a Hugging Face folder. Results go to the standard
-    output, everything else to the standard error. Exit status: 0 done, 1 failed, 2 wrong usage,
-    130 interrupted.
+    output, everything else to the standard error. Exit status: 0 done, 1 failed (also where
+    some tensors hold NaN or infinities; the others are written), 2 wrong usage, 130 interrupted.
     """
 
 

@@ -163,7 +163,9 @@ _PROBLEM = (
 
 _LIMITS = (
     click.option(
-        "--steps", type=click.IntRange(min=0), help="Stop each search after N steps: reproducible."
+        "--steps",
+        type=click.IntRange(min=0),
+        help="Stop each search after N steps: reproducible. A step differs from solver to solver.",
     ),
     click.option("--seconds", type=SecondsType(), help="Stop each search after S seconds."),
 )
