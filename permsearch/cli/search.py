@@ -184,7 +184,7 @@ def search_command(
         "bound": tight,
     }
     if dry_run:
-        show_plan(selection, pattern, settings, None if overwrite else out, json_file)
+        show_plan(selection, pattern, settings, source, None if overwrite else out, json_file)
         return
     tell_skipped(selection)
     options = SearchOptions(pattern, solver, stop, seed, pad, tight)
