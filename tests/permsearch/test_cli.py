@@ -148,6 +148,19 @@ def test_other_settings_and_weights_are_told(weights: Path, tmp_path: Path) -> N
     assert run("search", weights, *FAST, "--out", out, "--overwrite").exit_code == 0
 
 
+def test_records_that_make_no_row_are_told(weights: Path, tmp_path: Path) -> None:
+    """A record of the manifest that lacks a number is told with the file and the way out."""
+    out = tmp_path / "masks"
+    assert run("search", weights, *FAST, "--out", out).exit_code == 0
+    text = (out / "manifest.json").read_text("utf-8")
+    (out / "manifest.json").write_text(text.replace('"retained"', '"lost"'))
+    result = run("search", weights, *FAST, "--out", out)
+    assert result.exit_code == 1
+    assert "manifest.json: damaged, the record of 'layer.0.weight'" in result.stderr
+    assert "'retained'" in result.stderr
+    assert "--overwrite" in result.stderr
+
+
 def test_unwritable_output_is_told_before_the_search(
     weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ps.search(WEIGHT, "2:4", permute=[5]), "unknown axis 5; known: cols, rows"),  # type: ignore[list-item]
     (lambda: ps.search(WEIGHT, "2:4", permute={5: ps.Free(16)}), "unknown axis 5;"),  # type: ignore[dict-item]
     (lambda: ps.search(WEIGHT, "2:4", start={0: range(16)}), "unknown variable 0;"),  # type: ignore[dict-item]
+    (lambda: ps.search(WEIGHT, "2:4", permute=5), "unknown axis 5;"),  # type: ignore[arg-type]
     (lambda: PROBLEM.complete({0: range(16)}), "unknown variable 0; known: cols"),  # type: ignore[dict-item]
     (lambda: ps.bound(PROBLEM, None), "unknown bound method None; known: auto"),  # type: ignore[arg-type]
     (lambda: ps.instances.instance(5, 4, 4), "unknown kind of instance 5; known: gaussian"),  # type: ignore[arg-type]
