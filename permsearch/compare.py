@@ -210,11 +210,11 @@ def compared(
     for _, run in runs:
         get_solver(run.solver)
     for position, info in enumerate(selection.chosen):
-        weight = source.read(info.name)
-        if position == 0:
-            for _, run in runs:
-                run.warm_up(weight)
         try:
+            weight = source.read(info.name)
+            if position == 0:
+                for _, run in runs:
+                    run.warm_up(weight)
             yield from _searched(weight, info, runs, tight=options.bound)
         except ScoresError as error:
             yield Unusable.of(info.name, error)

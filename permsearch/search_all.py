@@ -128,10 +128,10 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
 
     def __next__(self) -> tuple[str, SearchResult]:
         for name in self._names:
-            weight = self.source.read(name)
-            if not self._found and self.options.stop is None:
-                self.options.warm_up(weight)
             try:
+                weight = self.source.read(name)
+                if not self._found and self.options.stop is None:
+                    self.options.warm_up(weight)
                 result = self.options.search(weight, name)
             except ScoresError as error:
                 self._fail(name, error)

@@ -93,8 +93,10 @@ def _domains(permute: Permute, pattern: Pattern, shape: tuple[int, ...]) -> dict
     else:
         if permute is None:
             axes: Iterable[str] = sorted(pattern.axes)
-        else:
-            axes = [permute] if isinstance(permute, str) else permute
+        elif isinstance(permute, Iterable) and not isinstance(permute, str):
+            axes = permute
+        else:  # one axis, or what is none, which is told below
+            axes = [permute]
         named = {axis: Free(sizes[axis]) for axis in axes if axis in sizes or _no_axis(axis)}
     for axis in named:
         if axis not in sizes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import NoReturn
 
 import click
 
 from permsearch.cli.bound import bound_command
 from permsearch.cli.compare import compare_command
-from permsearch.cli.group import Group
+from permsearch.cli.group import Group, give_up_output, one_line
 from permsearch.cli.options import debug_option
 from permsearch.cli.search import search_command
 
@@ -61,5 +63,18 @@ cli.add_command(bound_command)
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit status."""
-    cli(prog_name="permsearch")
+    if sys.stderr is None:  # closed by the caller, who does not want to hear anything
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        _fail("the standard output is closed; send it to a file or to /dev/null.")
+    try:
+        cli(prog_name="permsearch")
+    except OSError as error:  # --help and --version print before any command is run
+        give_up_output()
+        _fail(one_line(error))
     raise SystemExit(0)
+
+
+def _fail(text: str) -> NoReturn:
+    click.echo(f"Error: {text}", err=True)
+    raise SystemExit(1)

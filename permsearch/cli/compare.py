@@ -11,6 +11,7 @@ from permsearch.cli.group import Interrupted
 from permsearch.cli.options import (
     OutputType,
     SolversType,
+    check_outputs_differ,
     check_report_can_be_made,
     criterion,
     debug_option,
@@ -78,14 +79,13 @@ def compare_command(
     The limit counts for each tensor and solver anew. Compiling is done before the clock starts.
     A step is another amount of work for every solver, so --seconds is what compares them.
     """
-    if json_file == "-" and csv_file == "-":
-        raise click.UsageError("--json and --csv cannot both have the standard output.")
+    check_outputs_differ({"--json": json_file, "--csv": csv_file, "--html": html})
     options = SearchOptions(pattern, "none", criterion(steps, seconds), seed, pad, tight)
     check_report_can_be_made(html)
     source = open_tensors(path)
     selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     tell_skipped(selection)
-    quiet = "-" in (json_file, csv_file)
+    quiet = "-" in (json_file, csv_file, html)
     rows, skipped, complete = _run(source, selection, solvers, options, quiet=quiet)
     words = {**about(source, solvers, options), "command": _command(), "complete": complete}
     comparison = Comparison(

@@ -78,6 +78,8 @@ class Group(click.Group):
         except Exception as error:
             if ctx.meta.get("permsearch.debug"):
                 raise
+            if is_output_lost(error):
+                give_up_output()
             raise click.ClickException(one_line(error)) from error
         return result
 
@@ -87,6 +89,8 @@ def one_line(error: BaseException) -> str:
     text = in_shell_words(" ".join(str(error).split()))
     if isinstance(error, PermsearchError):
         return text
+    if is_output_lost(error):
+        return f"the standard output cannot be written ({getattr(error, 'strerror', '')})."
     if isinstance(error, MemoryError):
         return f"out of memory ({text or 'no details'})."
     return f"{type(error).__name__}: {text or 'no details'} (--debug shows where)"
@@ -108,7 +112,17 @@ def _broken(name: str, reason: str) -> click.Command:
     )
 
 
+def is_output_lost(error: BaseException) -> bool:
+    """Decide whether an error is the system's about the standard output: it names no file."""
+    return type(error) is OSError and error.filename is None and error.errno is not None
+
+
+def give_up_output() -> None:
+    """Send what else is printed nowhere, so that nothing complains a second time at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _leave_quietly() -> NoReturn:
     """End as a program does whose reader went away, without a second complaint at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    give_up_output()
     raise click.exceptions.Exit(BROKEN_PIPE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -100,6 +101,12 @@ class OutputType(click.ParamType[str]):
             self.fail(f"{value} is a folder.", param, ctx)
         if not path.parent.is_dir():
             self.fail(f"the folder {path.parent} does not exist.", param, ctx)
+        from permsearch.io.atomic import replaceable
+
+        try:
+            replaceable(path)
+        except FileError as error:
+            self.fail(str(error), param, ctx)
         return str(value)
 
 
@@ -194,6 +201,19 @@ def criterion(steps: int | None, seconds: float | None) -> StoppingCriterion | N
     if steps is not None:
         return MaxSteps(steps)
     return None if seconds is None else MaxSeconds(seconds)
+
+
+def check_outputs_differ(outputs: Mapping[str, str | None]) -> None:
+    """Fail where two options name one file, or the standard output, to write to."""
+    taken: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        place = path if path == "-" else os.path.realpath(path)
+        if place in taken:
+            what = "the standard output" if path == "-" else f"the file {path}"
+            raise click.UsageError(f"{taken[place]} and {option} cannot both have {what}.")
+        taken[place] = option
 
 
 def check_report_can_be_made(html: str | None) -> None:

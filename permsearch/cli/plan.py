@@ -9,10 +9,12 @@ from typing import Any
 from permsearch.cli.options import write_output
 from permsearch.cli.skipped import tell
 from permsearch.cli.table import SHAPE, TENSOR, Column, Table, name_width
-from permsearch.io.bundle import MANIFEST, MaskBundle
-from permsearch.io.bundle_writer import refuse_other_settings
+from permsearch.io.bundle import MaskBundle
+from permsearch.io.bundle_writer import refuse_other_run
 from permsearch.io.jsontext import json_text
+from permsearch.io.manifest import MANIFEST
 from permsearch.io.select import Selection
+from permsearch.io.source import TensorSource
 from permsearch.patterns import NM, Pattern
 
 _PLAN = (
@@ -28,11 +30,12 @@ def show_plan(
     selection: Selection,
     pattern: Pattern,
     settings: Mapping[str, Any],
+    source: TensorSource,
     out: Path | None,
     json_file: str | None,
 ) -> None:
     """Show what a run would do; nothing is read, searched or written but the JSON asked for."""
-    finished = _finished(out, settings)
+    finished = _finished(out, settings, source)
     rows = _plan(selection, pattern, finished)
     table = Table(_PLAN, name_width([row["tensor"] for row in rows]), quiet=json_file == "-")
     for row in rows:
@@ -45,11 +48,11 @@ def show_plan(
     write_output(json_file, json_text(content))
 
 
-def _finished(out: Path | None, settings: Mapping[str, Any]) -> set[str]:
+def _finished(out: Path | None, settings: Mapping[str, Any], source: TensorSource) -> set[str]:
     if out is None or not (out / MANIFEST).exists():
         return set()
     bundle = MaskBundle.load(out, partial=True)
-    refuse_other_settings(out, bundle.settings, settings)
+    refuse_other_run(out, bundle.manifest, settings, source.where)
     return set(bundle)
 
 

@@ -30,6 +30,7 @@ from permsearch.errors import ScoresError
 from permsearch.io.bundle_writer import BundleWriter
 from permsearch.io.fingerprint import fingerprint
 from permsearch.io.jsontext import json_text
+from permsearch.io.manifest import ANEW, MANIFEST, Damaged, Record
 from permsearch.io.opening import open_tensors
 from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorInfo, TensorSource
@@ -64,8 +65,18 @@ class Job:
             record = self.writer.finished.get(info.name)
             if record is not None:
                 self.writer.check_same_weight(info.name, fingerprint(self.source.read(info.name)))
-                self._keep(dict(record), info)
+                self._take_over(self.writer, record, info)
         return len(self.rows)
+
+    def _take_over(self, writer: BundleWriter, record: Record, info: TensorInfo) -> None:
+        """Show a record of the manifest as a row."""
+        try:
+            self._keep(dict(record), info)
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged(
+                f"{writer.folder / MANIFEST}: damaged, the record of {info.name!r} does not make a "
+                f"row ({type(error).__name__}: {error}); {ANEW}."
+            ) from error
 
     def run(self) -> None:
         """Search what is left, storing every tensor as soon as it is finished."""
@@ -184,7 +195,7 @@ def search_command(
         "bound": tight,
     }
     if dry_run:
-        show_plan(selection, pattern, settings, None if overwrite else out, json_file)
+        show_plan(selection, pattern, settings, source, None if overwrite else out, json_file)
         return
     tell_skipped(selection)
     options = SearchOptions(pattern, solver, stop, seed, pad, tight)

@@ -12,15 +12,42 @@ from typing import IO
 from permsearch.errors import FileError
 
 
-@contextmanager
-def written_aside(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that takes the place of `path` once the block ends without an error.
+def replaceable(path: Path) -> Path:
+    """Return the regular file to write where `path` is asked for: what a link points to.
 
     Raises
     ------
     FileError
-        The file cannot be written; what stood at `path` is untouched.
+        A folder, a pipe or a device is there, which a file must not take the place of.
     """
+    try:
+        target = path.resolve() if path.is_symlink() else path
+        # /dev/stdout and the like are links to whatever is open just now
+        taken = target.exists() and not target.is_file()
+        if taken or (target != path and path.absolute().parts[1] in {"dev", "proc"}):
+            raise FileError(
+                f"{path}: not a regular file, so it is not replaced; choose another file, or - for "
+                "the standard output."
+            )
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{path}: cannot be written ({error}).") from error
+    return target
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that takes the place of `path` once the block ends without an error.
+
+    A link stays, and what it points to is replaced.
+
+    Raises
+    ------
+    FileError
+        The file cannot be written or is no regular one; what stood at `path` is untouched.
+    """
+    path = replaceable(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with aside.open("wb") as file:

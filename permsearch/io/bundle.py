@@ -12,30 +12,28 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.errors import FileError
+from permsearch.io.manifest import (
+    ANEW,
+    MASKS,
+    ORDERS,
+    PARTS,
+    Damaged,
+    Record,
+    read_manifest,
+    record_damage,
+)
 from permsearch.io.safetensors_file import SafetensorsFile
 from permsearch.io.source import near_names
 from permsearch.orders import Order, as_order
 from permsearch.patterns import Mask, Pattern, parse_pattern
-
-FORMAT = "permsearch.bundle"
-SCHEMA = 1
-MANIFEST, MASKS, ORDERS, PARTS = (
-    "manifest.json",
-    "masks.safetensors",
-    "permutations.safetensors",
-    "parts",
-)
-
-Record = Mapping[str, Any]
 
 
 def pack_mask(mask: Mask) -> NDArray[np.uint8]:
@@ -194,45 +192,28 @@ class MaskBundle(Mapping[str, BundleEntry]):
         return f"MaskBundle({str(self.folder)!r}, {len(self)} tensors)"
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a bundle.
-
-    Raises
-    ------
-    FileError
-        It is missing, unreadable, foreign, or of a newer schema.
-    """
-    path = folder / MANIFEST
-    try:
-        manifest = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise FileError(f"{folder}: not a mask bundle, it has no {MANIFEST}.") from error
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read ({error.strerror or error}).") from error
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{path}: not JSON ({error}).") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise FileError(f"{path}: not the manifest of a mask bundle.")
-    if manifest.get("schema") != SCHEMA:
-        raise FileError(
-            f"{path}: schema {manifest.get('schema')!r}; this version reads {SCHEMA}, a newer "
-            "permsearch may read it."
-        )
-    lacking = {"complete", "settings", "tensors", "skipped"} - manifest.keys()
-    if lacking:
-        raise FileError(f"{path}: damaged, {', '.join(sorted(lacking))} missing.")
-    return manifest
-
-
 def _merged(folder: Path, manifest: Record) -> dict[str, Stored]:
     if not manifest["tensors"]:
         return {}
-    masks = SafetensorsFile.open(folder / MASKS)
-    orders = SafetensorsFile.open(folder / ORDERS)
-    return {
-        name: Stored(record, masks, orders, name, record["orders"])
-        for name, record in manifest["tensors"].items()
-    }
+    masks, orders = (_part_of(folder, name) for name in (MASKS, ORDERS))
+    stored = {}
+    for name, record in manifest["tensors"].items():
+        _check_holds(masks, [name])
+        _check_holds(orders, record["orders"].values())
+        stored[name] = Stored(record, masks, orders, name, record["orders"])
+    return stored
+
+
+def _part_of(folder: Path, name: str) -> SafetensorsFile:
+    if not (folder / name).exists():
+        raise Damaged(f"{folder}: damaged, {name} is missing; copy it here again, or {ANEW}.")
+    return SafetensorsFile.open(folder / name)
+
+
+def _check_holds(file: SafetensorsFile, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in file.entries:
+            raise Damaged(f"{file.where}: damaged, {name!r} is missing; {ANEW}.")
 
 
 def read_parts(folder: Path) -> Iterator[tuple[str, Stored]]:
@@ -241,6 +222,8 @@ def read_parts(folder: Path) -> Iterator[tuple[str, Stored]]:
         try:
             part = SafetensorsFile.open(path)
             record = json.loads(part.metadata["record"])
+            if record_damage(record) is not None:
+                continue
             stored = Stored(record, part, part, "mask", {axis: axis for axis in record["orders"]})
             stored.bits()
         except (FileError, ValueError, KeyError):

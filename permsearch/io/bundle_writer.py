@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -14,22 +15,20 @@ import numpy as np
 
 from permsearch.errors import FileError
 from permsearch.io.atomic import check_writable, written_aside
-from permsearch.io.bundle import (
+from permsearch.io.bundle import MaskBundle, Stored, pack_mask, read_parts
+from permsearch.io.jsontext import json_text, plain
+from permsearch.io.lock import FolderLock
+from permsearch.io.manifest import (
     FORMAT,
     MANIFEST,
     MASKS,
     ORDERS,
     PARTS,
     SCHEMA,
-    MaskBundle,
+    Damaged,
     Record,
-    Stored,
-    pack_mask,
     read_manifest,
-    read_parts,
 )
-from permsearch.io.jsontext import json_text, plain
-from permsearch.io.lock import FolderLock
 from permsearch.io.safetensors_write import Piece, write_safetensors
 from permsearch.io.select import Skipped
 from permsearch.orders import Order
@@ -49,7 +48,7 @@ class BundleWriter:
     settings
         What decides the results: a bundle is only continued with the same ones.
     source
-        Where the weights come from, for the manifest.
+        Where the weights come from; a bundle is only continued from the same place.
     overwrite
         Whether a bundle in the folder is dropped first.
 
@@ -57,7 +56,7 @@ class BundleWriter:
     ------
     FileError
         The folder cannot be written, holds other things, is in use by another run, or holds a
-        bundle that was made with other settings.
+        bundle that was made with other settings or from another source.
     """
 
     def __init__(
@@ -154,16 +153,25 @@ class BundleWriter:
         if not (self.folder / MANIFEST).exists():
             self._refuse_foreign()
             return {}
-        manifest = read_manifest(self.folder)
         if overwrite:
+            self._check_ours()
             self._clear()
             return {}
-        refuse_other_settings(self.folder, manifest["settings"], self.settings)
+        manifest = read_manifest(self.folder)
+        refuse_other_run(self.folder, manifest, self.settings, self._source)
         bundle = MaskBundle.load(self.folder, partial=True)
         return {name: bundle.stored(name) for name in bundle}
 
-    def _refuse_foreign(self) -> None:
-        others = [entry.name for entry in self.folder.iterdir() if not entry.name.startswith(".")]
+    def _check_ours(self) -> None:
+        """Refuse to drop what is no bundle; a damaged one is dropped where nothing else lies."""
+        try:
+            read_manifest(self.folder)
+        except Damaged:
+            self._refuse_foreign(MANIFEST, MASKS, ORDERS, PARTS)
+
+    def _refuse_foreign(self, *ours: str) -> None:
+        names = [entry.name for entry in self.folder.iterdir() if not entry.name.startswith(".")]
+        others = set(names).difference(ours)
         if others:
             raise FileError(
                 f"{self.folder}: holds other things ({sorted(others)[0]!r} and so on), not a mask "
@@ -172,8 +180,14 @@ class BundleWriter:
 
     def _clear(self) -> None:
         shutil.rmtree(self.folder / PARTS, ignore_errors=True)
-        for name in (MANIFEST, MASKS, ORDERS):
-            (self.folder / name).unlink(missing_ok=True)
+        try:
+            for name in (MANIFEST, MASKS, ORDERS):
+                (self.folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise FileError(
+                f"{self.folder}: {name} cannot be removed ({error.strerror or error}); choose "
+                "another --out."
+            ) from error
 
     def _open_manifest(self) -> None:
         """Say on the disk, once, that a run is under way, keeping what is merged already."""
@@ -181,7 +195,7 @@ class BundleWriter:
             return
         merged = {name: entry.record for name, entry in self._stored.items() if entry.merged}
         self._write_manifest(merged, complete=False)
-        (self.folder / PARTS).mkdir(exist_ok=True)
+        check_writable(self.folder / PARTS)
         self._open = True
 
     def _write_manifest(
@@ -227,14 +241,17 @@ def _order_pieces(stored: Stored) -> list[Piece]:
     return pieces
 
 
-def refuse_other_settings(folder: Path, before: Record, now: Record) -> None:
-    """Refuse to go on with a bundle whose settings differ, naming the differences.
+def refuse_other_run(folder: Path, manifest: Record, settings: Record, source: str) -> None:
+    """Refuse to go on with a bundle of other settings or another source, naming the differences.
 
     Raises
     ------
     FileError
         With the ways out.
     """
+    before = {**manifest["settings"], "source": manifest["source"]}
+    same = os.path.realpath(manifest["source"]) == os.path.realpath(source)
+    now = {**settings, "source": manifest["source"] if same else source}
     keys = sorted(before.keys() | now.keys())
     changed = [key for key in keys if before.get(key) != now.get(key)]
     if changed:

@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from permsearch.errors import FileError
+from permsearch.io.regular import check_regular
 from permsearch.io.safetensors_file import SafetensorsFile
 from permsearch.io.source import TensorInfo, no_tensor
 
@@ -64,6 +65,7 @@ class ShardedFolder:
 
 
 def _weight_map(index: Path) -> dict[str, str]:
+    check_regular(index)
     try:
         content = json.loads(index.read_text("utf-8"))
         weight_map = content["weight_map"]

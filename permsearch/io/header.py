@@ -14,6 +14,8 @@ from typing import Any
 from permsearch.errors import FileError
 from permsearch.io.dtypes import STORED_TYPES, StoredType
 from permsearch.io.foreign import foreign_kind
+from permsearch.io.regular import check_regular
+from permsearch.io.source import can_be_array, shape_text
 
 MAX_HEADER = 100_000_000  # the limit of the reference implementation
 
@@ -48,6 +50,7 @@ def read_header(path: Path) -> Header:
         The file is missing, truncated, foreign, or its header contradicts itself. Names the
         file, the tensor, what was expected and what was found.
     """
+    check_regular(path)
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -148,6 +151,8 @@ def _entry(path: Path, name: str, value: object, first: int) -> Entry:
             f"{place}: {code} of shape {list(shape)} takes {expected:,} bytes, the header gives it "
             f"{found:,}; the file is damaged or was written wrongly."
         )
+    if not can_be_array(shape):
+        raise FileError(f"{place}: no array can have the shape {shape_text(shape)}.")
     return Entry(name, stored, shape, first + offsets[0], first + offsets[1])
 
 

@@ -14,11 +14,11 @@ class FolderLock:
     Raises
     ------
     FileError
-        Another process holds the folder.
+        Another process holds the folder, or something else is where the lock belongs.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file: IO[bytes] | None = (folder / ".lock").open("wb")
+        self._file: IO[bytes] | None = _opened(folder / ".lock")
         try:
             _acquire(self._file)
         except OSError as error:
@@ -32,6 +32,16 @@ class FolderLock:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        if not path.exists() or path.is_file():  # opening a pipe would wait
+            return path.open("wb")
+        reason = "not a regular file"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise FileError(f"{path}: cannot be opened ({reason}); remove it or choose another --out.")
 
 
 def _acquire(file: IO[bytes]) -> None:

@@ -40,7 +40,10 @@ class MappingSource:
             raise no_tensor(name, self)
         value = self.arrays[name]
         if not hasattr(value, "shape"):
-            value = np.asarray(value)
+            try:
+                value = np.asarray(value)
+            except (TypeError, ValueError):
+                value = to_numpy(value, name)  # which says what is wrong
         dtype = str(value.dtype).removeprefix("torch.")
         return TensorInfo(name, tuple(int(n) for n in value.shape), dtype)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,14 @@ from numpy.typing import NDArray
 
 from permsearch.errors import FileError
 from permsearch.io.foreign import foreign_kind
-from permsearch.io.source import TensorInfo, no_tensor
+from permsearch.io.regular import check_regular
+from permsearch.io.source import TensorInfo, can_be_array, no_tensor, shape_text
 
-_Opener = Callable[[], IO[bytes]]
+_READERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+_SHOWN = 160  # characters of an error of numpy's
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class NumpyFile:
     @classmethod
     def open(cls, path: Path) -> NumpyFile:
         """Return the file at `path` after reading the header of every array in it."""
+        check_regular(path)
         with _told(path):
             if path.suffix == ".npz":
                 return cls(path, _npz_infos(path))
@@ -84,12 +90,20 @@ def _npz_infos(path: Path) -> dict[str, TensorInfo]:
 def _info(path: Path, name: str, file: IO[bytes], size: int) -> TensorInfo:
     """Read an array's header; refuse one whose promise the `size` bytes of the file cannot keep."""
     version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-    else:
+    if version not in _READERS:
         raise FileError(f"{path}: array {name!r} has numpy format {version}; 1.0 or 2.0 is known.")
+    try:
+        shape, _, dtype = _READERS[version](file)
+    except Exception as error:  # numpy runs Python's own parser, which raises all sorts of errors
+        reason = " ".join(str(error).split())[:_SHOWN] or type(error).__name__
+        raise FileError(
+            f"{path}: array {name!r}: its header cannot be read ({reason}); copy the file again."
+        ) from error
+    if not (all(type(n) is int and n >= 0 for n in shape) and can_be_array(shape)):
+        raise FileError(
+            f"{path}: array {name!r}: no array can have the shape {shape_text(shape)}; copy the "
+            "file again."
+        )
     if dtype.hasobject:
         return TensorInfo(name, tuple(shape), "object")
     expected, found = math.prod(shape) * dtype.itemsize, size - file.tell()

@@ -19,6 +19,7 @@ Tensors: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | TensorSource"
 """What functions that go over many tensors accept."""
 
 _KINDS = "a path, a mapping of names to arrays, or a TensorSource."
+_SHOWN = 80  # characters of a path too long to exist
 _PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl"}
 
 
@@ -57,14 +58,13 @@ def open_tensors(source: Tensors) -> TensorSource:
 
 
 def _open_path(path: Path) -> TensorSource:
+    _check_there(path)
     if path.is_dir():
         if (path / "manifest.json").is_file() and (path / "masks.safetensors").is_file():
             raise FileError(
                 f"{path}: a mask bundle, not weights; give the weights' file or folder."
             )
         return ShardedFolder.open(path)
-    if not path.exists():
-        raise FileError(f"{path}: no such file or folder.{_near_path(path)}")
     if path.suffix == ".safetensors":
         return SafetensorsFile.open(path)
     if path.suffix in {".npy", ".npz"}:
@@ -78,6 +78,23 @@ def _open_path(path: Path) -> TensorSource:
         f"{path}: unknown kind of file {path.suffix!r}; known are .safetensors, .npy, .npz and "
         "folders with .safetensors files."
     )
+
+
+def _check_there(path: Path) -> None:
+    try:
+        path.stat()
+    except FileNotFoundError as error:
+        if path.is_symlink():
+            raise FileError(
+                f"{path}: a link to {os.readlink(path)}, which does not exist; give the file's own "
+                "path."
+            ) from error
+        raise FileError(f"{path}: no such file or folder.{_near_path(path)}") from error
+    except (OSError, ValueError) as error:
+        text = str(path)
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise FileError(f"{shown}: cannot be read ({reason}).") from error
 
 
 def _near_path(path: Path) -> str:

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 from permsearch.errors import UnknownName
 
+_MOST_AXES = 64  # of numpy's arrays
+_MOST_ENTRIES = 2**60  # 8 bytes each, and numpy counts bytes in 63 bits
+_SHOWN = 80  # characters of a shape
+
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
@@ -35,6 +39,18 @@ class TensorInfo:
     def size(self) -> int:
         """The number of entries."""
         return math.prod(self.shape)
+
+
+def can_be_array(shape: tuple[int, ...]) -> bool:
+    """Decide whether numpy has arrays of such a shape, of numbers of 8 bytes or fewer."""
+    # numpy counts an axis of length 0 as one of 1 here
+    return len(shape) <= _MOST_AXES and math.prod(n or 1 for n in shape) < _MOST_ENTRIES
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Return a shape as a list, cut where it would fill the screen."""
+    text = str(list(shape))
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(shape)} axes)"
 
 
 @runtime_checkable

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from permsearch.orders import as_order
 from permsearch.problem import Problem, Solution
 from permsearch.result import SearchResult, Status
 from permsearch.solvers.run import Budget, Run, Step
@@ -93,11 +94,12 @@ class _Search:
             if step.value <= self.claimed and not ends:
                 return 0.0
             self.claimed = step.value
-        value = self.piece.stack.total(step.order)
+        order = as_order(step.order, len(self.best), "the order that the solver yields")
+        value = self.piece.stack.total(order)
         # of equals, the one that a claim of convergence is about
         if value < self.value or (value == self.value and not ends):
             return 0.0
-        gain, self.value, self.best = value - self.value, value, step.order.copy()
+        gain, self.value, self.best = value - self.value, value, order
         return gain
 
 

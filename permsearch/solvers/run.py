@@ -16,6 +16,8 @@ from permsearch.result import SearchResult, Status, TracePoint
 from permsearch.stack import Piece
 from permsearch.stop import Progress, StoppingCriterion
 
+_ROUNDING = 2.0**-48  # relative; two float64 sums of the same scores differ by less
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
@@ -136,7 +138,8 @@ class Run:
             solution, score = self.start, self.baseline
         limit = bounds.by_pieces(self.problem, self.limits)
         ceiling = bounds.unconstrained(self.problem)
-        if status is Status.OPTIMAL or not self.problem.sensitive:
+        attained = score >= ceiling * (1 - _ROUNDING) or not self.problem.sensitive
+        if status is Status.OPTIMAL or attained:
             status = Status.OPTIMAL
             proven = score * (1 + self._narrowed)
             if proven < limit.value:

@@ -348,22 +348,6 @@ def test_impossible_patterns(text: str) -> None:
     assert text.split("@")[-1] in message(PatternError, WEIGHT, text)
 
 
-def test_names_that_are_no_text() -> None:
-    """A number in the place of a name is told like a misspelt name."""
-    for options in ({"permute": [5]}, {"permute": {5: ps.Free(16)}}, {"start": {0: range(16)}}):
-        text = message(UnknownName, WEIGHT, **options)
-        assert "5;" in text or "0;" in text
-        assert "cols" in text
-    problem = ps.single(WEIGHT, "2:4")
-    for call in (
-        lambda: ps.bound(problem, None),  # type: ignore[arg-type]
-        lambda: ps.instances.instance(5, 4, 4),  # type: ignore[arg-type]
-        lambda: problem.complete({0: range(16)}),  # type: ignore[dict-item]
-    ):
-        with pytest.raises(UnknownName, match="known: "):
-            call()
-
-
 @pytest.mark.parametrize("axis", ["columns", "row", "col", "Cols"])
 def test_misspelt_axes(axis: str) -> None:
     """The nearest axis is offered, in every form that permute takes."""

@@ -148,6 +148,19 @@ def test_other_settings_and_weights_are_told(weights: Path, tmp_path: Path) -> N
     assert run("search", weights, *FAST, "--out", out, "--overwrite").exit_code == 0
 
 
+def test_records_that_make_no_row_are_told(weights: Path, tmp_path: Path) -> None:
+    """A record of the manifest that lacks a number is told with the file and the way out."""
+    out = tmp_path / "masks"
+    assert run("search", weights, *FAST, "--out", out).exit_code == 0
+    text = (out / "manifest.json").read_text("utf-8")
+    (out / "manifest.json").write_text(text.replace('"retained"', '"lost"'))
+    result = run("search", weights, *FAST, "--out", out)
+    assert result.exit_code == 1
+    assert "manifest.json: damaged, the record of 'layer.0.weight'" in result.stderr
+    assert "'retained'" in result.stderr
+    assert "--overwrite" in result.stderr
+
+
 def test_unwritable_output_is_told_before_the_search(
     weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +283,9 @@ USAGE = [
     (["search", "W", "-p", "2:4", "--seed", "-1"], 2, "--seed"),
     (["search", "W", "-p", "2:4", "--overwrite"], 2, "needs --out"),
     (["compare", "W", "-p", "2:4", "--json", "-", "--csv", "-"], 2, "cannot both"),
+    (["compare", "W", "-p", "2:4", "--csv", "-", "--html", "-"], 2, "cannot both have the stand"),
+    (["compare", "W", "-p", "2:4", "--csv", "./r", "--html", "r"], 2, "--html cannot both have"),
+    (["search", "W", "-p", "2:4", "--json", "/dev/null"], 2, "not a regular file"),
     (["search", "missing.npz", "-p", "2:4"], 1, "no such file"),
     (["search", "W", "-p", "2:4", "-t", "layr*"], 1, "did you mean 'layer"),
     (["search", "W", "-p", "1:7"], 1, "no tensor can be searched for 1:7"),

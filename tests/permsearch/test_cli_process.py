@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -157,3 +158,45 @@ def _read(handle: int) -> bytes:
         return os.read(handle, 65536)
     except OSError:  # the other end is closed
         return b""
+
+
+COMMANDS = (
+    ("search", "W", "-p", "2:4", "--solver", "none"),
+    ("search", "W", "-p", "2:4", "--solver", "none", "--json"),
+    ("compare", "W", "-p", "2:4", "--solvers", "none", "--steps", "1", "--csv", "-"),
+    ("--help",),
+    ("--version",),
+)
+
+
+def shell(tmp_path: Path, arguments: tuple[str, ...], redirect: str) -> tuple[int, list[str]]:
+    """Return the exit status and the error lines of a command in a shell, without those told."""
+    path = tmp_path / "w.npy"
+    np.save(path, ps.instances.gaussian(4, 8, seed=0))
+    command = shlex.join([*BASE, *(str(path) if part == "W" else part for part in arguments)])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} {redirect}"], capture_output=True, text=True, check=False
+    )
+    return done.returncode, [line for line in done.stderr.splitlines() if " of " not in line]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("redirect", "words"), [(">/dev/full", "cannot be written"), (">&-", "output is closed")]
+)
+def test_an_output_that_cannot_be_written(
+    tmp_path: Path, arguments: tuple[str, ...], redirect: str, words: str
+) -> None:
+    """A full disk and a closed output end in one line and status 1, whatever is printed."""
+    status, lines = shell(tmp_path, arguments, redirect)
+    assert status == 1
+    assert len(lines) == 1
+    assert words in lines[0]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_nobody_need_listen_to_the_standard_error(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """With the standard error closed a command does its work as ever."""
+    assert shell(tmp_path, arguments, "2>&-") == (0, [])

@@ -224,3 +224,19 @@ def test_reported_model_without_eligible_layers(shared_folder: Path) -> None:
     assert {skip.name for skip in run.surprising} == {"0.weight", "2.weight", "7.weight"}
     with pytest.raises(NothingEligible, match=r"1:16: 0\.weight"):
         ps.search_all(weights, "1:16", solver="none")
+
+
+def test_masked_tensors_are_listed() -> None:
+    """A tensor of which a part is masked is listed with the way out; the others are searched."""
+    weight = ps.instances.gaussian(4, 8, seed=0)
+    tensors = {"masked": np.ma.masked_array(weight, mask=weight > 0), "w": weight}
+    run = ps.search_all(tensors, "2:4", solver="none")
+    assert [name for name, _ in run] == ["w"]
+    assert ".filled(0)" in run.failed[0].reason
+    assert ps.compare(tensors, "2:4", solvers=["none"]).skipped[0].name == "masked"
+
+
+def test_ragged_tensors_are_told() -> None:
+    """Rows of different lengths in a dict are an error that names the tensor."""
+    with pytest.raises(ScoresError, match=r"weight of ragged .*rows equally long"):
+        ps.search_all({"ragged": [[1.0, 2.0], [1.0]]}, "2:4")

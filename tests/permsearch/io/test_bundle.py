@@ -273,3 +273,96 @@ def test_an_unknown_name_offers_near_ones(tmp_path: Path) -> None:
     assert "nothing" not in bundle
     assert bundle.get("nothing") is None
     assert len(bundle) == 1
+
+
+def test_another_source_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bundle goes on only with the source it began with, however its path is spelt."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "masks"
+    with BundleWriter(folder, SETTINGS, source="a/w.npz") as target:
+        add(target, "mask")
+    with pytest.raises(FileError, match=r"source a/w\.npz \(now b/w\.npz\).*--overwrite"):
+        BundleWriter(folder, SETTINGS, source="b/w.npz")
+    with BundleWriter(folder, SETTINGS, source=str(tmp_path / "a" / "w.npz")) as target:
+        assert set(target.finished) == {"mask"}
+
+
+DAMAGE: list[tuple[dict[str, Any], str]] = [
+    ({"tensors": 3}, "tensors not of the right kind"),
+    ({"settings": []}, "settings not of the right kind"),
+    ({"complete": "yes"}, "complete not of the right kind"),
+    ({"source": ...}, "source missing"),
+    ({"tensors": {"mask": 3}}, "record of 'mask': not a table"),
+    ({"tensors": {"mask": {"tensor": "mask"}}}, "record of 'mask': orders, pattern, sha256, shape"),
+    ({"tensors": {"lost": ...}}, "masks.safetensors: damaged, 'lost' is missing"),
+    ({"shape": [3, "8"]}, "shape is not a list of counts"),
+    ({"orders": {"cols": 5}}, "orders are not names"),
+    ({"orders": {"cols": "lost"}}, "permutations.safetensors: damaged, 'lost' is missing"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), DAMAGE, ids=[message for _, message in DAMAGE])
+def test_damaged_manifests_are_told(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    """Whatever is garbled in a manifest, the error names file and place and the way out."""
+    with writer(tmp_path) as target:
+        add(target, "mask")
+        target.finish(NAMES)
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    good = manifest["tensors"]["mask"]
+    if change.keys() & {"shape", "orders"}:
+        change = {"tensors": {"mask": {**good, **change}}}
+    elif change == {"tensors": {"lost": ...}}:
+        change = {"tensors": {"lost": good}}
+    manifest |= change
+    path.write_text(json.dumps({k: v for k, v in manifest.items() if v is not ...}))
+    for load in (MaskBundle.load, writer):
+        with pytest.raises(FileError, match=message) as caught:
+            load(tmp_path)
+        assert "--overwrite" in str(caught.value)
+    with writer(tmp_path, overwrite=True) as target:
+        assert not target.finished
+
+
+def test_a_cut_manifest_can_be_overwritten(tmp_path: Path) -> None:
+    """Half a manifest is told with the way out, which works, but takes no other things along."""
+    with writer(tmp_path) as target:
+        add(target, "mask")
+    path = tmp_path / "manifest.json"
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(FileError, match=r"not JSON.*--overwrite"):
+        writer(tmp_path)
+    (tmp_path / "notes.txt").write_text("precious")
+    with pytest.raises(FileError, match=r"holds other things \('notes\.txt'"):
+        writer(tmp_path, overwrite=True)
+    (tmp_path / "notes.txt").unlink()
+    with writer(tmp_path, overwrite=True) as target:
+        add(target, "mask")
+        check(target.finish(NAMES), "mask")
+
+
+def test_a_missing_masks_file_is_told(tmp_path: Path) -> None:
+    """A bundle whose masks were not copied along says so, and what to do."""
+    with writer(tmp_path) as target:
+        add(target, "mask")
+        target.finish(NAMES)
+    (tmp_path / "masks.safetensors").unlink()
+    with pytest.raises(FileError, match=r"masks\.safetensors is missing; copy it.*--overwrite"):
+        MaskBundle.load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_no_lock_is_told(tmp_path: Path, kind: str) -> None:
+    """Something else in the place of the lock is told with the way out."""
+    make = os.mkdir if kind == "folder" else os.mkfifo
+    make(tmp_path / ".lock")
+    with pytest.raises(FileError, match=r"\.lock: cannot be opened.*remove it"):
+        writer(tmp_path)
+
+
+def test_a_file_in_the_place_of_the_parts_is_told(tmp_path: Path) -> None:
+    """The folder of parts cannot be made where a file has its name."""
+    with writer(tmp_path) as target:
+        (tmp_path / "parts").write_bytes(b"")
+        with pytest.raises(FileError, match=r"parts: cannot be written"):
+            add(target, "mask")

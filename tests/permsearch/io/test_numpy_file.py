@@ -119,3 +119,31 @@ def test_a_header_that_promises_too_much(tmp_path: Path) -> None:
         archive.writestr("a.npy", content.replace(b"(9999", b"(21,)"))
     with pytest.raises(FileError, match=r"array 'a' .*takes 168 bytes, 160 are there"):
         NumpyFile.open(tmp_path / "w.npz")
+
+
+HEADERS = [
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 4",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 4), }\0",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (4, -4), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (True, 16), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (2**62, 0), }",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (" + f"{2**62}, 0), " + "}",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1, " * 100 + "16), }",
+    "{'descr': [1, 2], 'fortran_order': False, 'shape': (4, 4), }",
+    "{[]: 1}",
+    "(" * 5000,
+    "-" * 9000 + "1",
+]
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
+def test_odd_headers_are_told(tmp_path: Path, header: str) -> None:
+    """Whatever numpy's parser makes of a header, the error is ours and one line."""
+    text = header.encode() + b"\n"
+    path = tmp_path / "w.npy"
+    path.write_bytes(b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text + b"\0" * 64)
+    with pytest.raises(FileError, match=r"w\.npy: array 'w'") as caught:
+        NumpyFile.open(path)
+    assert len(str(caught.value)) < 500
+    assert "\n" not in str(caught.value)
+    assert "give the file the ending .npy" not in str(caught.value)

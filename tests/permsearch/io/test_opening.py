@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -149,3 +150,32 @@ def test_mappings_are_not_copied() -> None:
     """Opening a dict reads nothing: arrays come back as they are."""
     array = np.ones((2, 2))
     assert MappingSource({"a": array}).read("a") is array
+
+
+def test_dangling_links_are_told(tmp_path: Path) -> None:
+    """A link to nowhere is told as one, with where it points; a loop is told too."""
+    (tmp_path / "w.npy").symlink_to("nowhere.npy")
+    with pytest.raises(FileError, match=r"w\.npy: a link to nowhere\.npy, which does not exist"):
+        open_tensors(tmp_path / "w.npy")
+    (tmp_path / "loop.npy").symlink_to("loop.npy")
+    with pytest.raises(FileError, match=r"loop\.npy: cannot be read"):
+        open_tensors(tmp_path / "loop.npy")
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "y" * 300 + ".npy", "a\0b.npy"])
+def test_impossible_paths_are_told(path: str) -> None:
+    """A path that the system cannot have is an error of ours, cut to what a line holds."""
+    with pytest.raises(FileError, match="cannot be read") as caught:
+        open_tensors(path)
+    assert len(str(caught.value)) < 150
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npy", ".npz"])
+def test_pipes_are_refused_without_waiting(tmp_path: Path, suffix: str) -> None:
+    """A pipe in the place of a file is told at once, by itself and in a folder."""
+    os.mkfifo(tmp_path / f"pipe{suffix}")
+    with pytest.raises(FileError, match="a pipe or a device"):
+        open_tensors(tmp_path / f"pipe{suffix}")
+    os.mkfifo(tmp_path / "model.safetensors.index.json")
+    with pytest.raises(FileError, match="a pipe or a device"):
+        open_tensors(tmp_path)

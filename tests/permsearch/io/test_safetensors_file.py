@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,11 @@ HOSTILE = {
     ),
     "wrong size": (raw({"a": entry([2], 0, 4)}, b"\0" * 4), "takes 8 bytes, the header gives it 4"),
     "product beyond 64 bits": (raw({"a": entry([2**40] * 4, 0, 4)}, b"\0" * 4), "takes .* bytes"),
+    "rank beyond numpy's": (
+        raw({"a": entry([1] * 100, 0, 4)}, b"\0" * 4),
+        r"'a': no .*\(100 axes\)",
+    ),
+    "empty and absurd": (raw({"a": entry([2**62, 0], 0, 0)}), "'a': no array can have the shape"),
     "overlap": (
         raw({"a": entry([2], 0, 8), "b": entry([2], 4, 12)}, b"\0" * 12),
         "'b' overlaps .* byte 8, found 4",
@@ -144,6 +150,7 @@ HOSTILE = {
     "git LFS pointer": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     "zip": (b"PK\x03\x04" + b"\0" * 40, "torch.save"),
     "pickle": (b"\x80\x02" + b"\0" * 40, "never loaded"),
+    "numpy array": (b"\x93NUMPY\x01\0" + b"\0" * 40, r"give the file the ending \.npy"),
     "web page": (b"<!DOCTYPE html><html>", "web page"),
 }
 
@@ -251,3 +258,37 @@ def test_metadata_is_no_tensor_name(tmp_path: Path) -> None:
     """A tensor that is called like the header's own entry is refused, not lost."""
     with pytest.raises(FileError, match="rename it"):
         write_safetensors(tmp_path / "o", [Piece.of("__metadata__", np.zeros(1, np.uint8))])
+
+
+def test_pipes_and_folders_are_no_files(tmp_path: Path) -> None:
+    """A pipe is refused at once, where opening it would wait for ever, and so is a folder."""
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    (tmp_path / "folder.safetensors").mkdir()
+    with pytest.raises(FileError, match=r"pipe\.safetensors: a pipe or a device, not a file"):
+        SafetensorsFile.open(tmp_path / "pipe.safetensors")
+    with pytest.raises(FileError, match=r"folder\.safetensors: a folder, not a file"):
+        SafetensorsFile.open(tmp_path / "folder.safetensors")
+    path = tmp_path / "out.safetensors"
+    os.mkfifo(path)
+    with pytest.raises(FileError, match="not a regular file, so it is not replaced"):
+        write_safetensors(path, [])
+    assert not path.is_file()
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """Writing to a link replaces what it points to, be it there yet or not."""
+    for there in (True, False):
+        target, link = tmp_path / f"{there}.safetensors", tmp_path / f"to-{there}.safetensors"
+        if there:
+            target.write_bytes(b"old")
+        link.symlink_to(target)
+        write_safetensors(link, [Piece.of("a", np.ones(3, np.uint8))])
+        assert link.is_symlink()
+        assert SafetensorsFile.open(target).names() == ("a",)
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev/stdout", "/dev/fd/1"])
+def test_devices_are_not_replaced(path: str) -> None:
+    """A device, or a link to whatever is open, is refused with the way out."""
+    with pytest.raises(FileError, match="- for the standard output"):
+        write_safetensors(Path(path), [])
