@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from permsearch.solvers.assignment import Assignment
     from permsearch.solvers.auto import Auto
     from permsearch.solvers.deal import Deal
+    from permsearch.solvers.exact import Exact
     from permsearch.solvers.exhaustive import Exhaustive
     from permsearch.solvers.local import Local
     from permsearch.solvers.matching import Matching
@@ -28,6 +29,7 @@ __all__ = [
     "Assignment",
     "Auto",
     "Deal",
+    "Exact",
     "Exhaustive",
     "Local",
     "Matching",
