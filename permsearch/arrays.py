@@ -45,7 +45,7 @@ def to_numpy(array: Any, name: str = "") -> NDArray[Any]:
             f"the weight{_of(name)} is None; give an array (out, in), or importances of its shape "
             "as scores=."
         )
-    if np.ma.is_masked(array):
+    if _is_masked(array):
         raise ScoresError(
             f"the weight{_of(name)} has masked entries, which have no value; give them one first, "
             "such as 0 with .filled(0)."
@@ -65,6 +65,11 @@ def to_numpy(array: Any, name: str = "") -> NDArray[Any]:
             "(take .real, .abs() or convert it first)."
         )
     return out
+
+
+def _is_masked(array: Any) -> bool:
+    rows = array if isinstance(array, list | tuple) else (array,)
+    return any(np.ma.is_masked(row) for row in rows)
 
 
 def shape_of(array: Any, name: str = "") -> tuple[int, ...]:

@@ -80,9 +80,10 @@ def check_writable(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise FileError(
-            f"{folder}: cannot be written to ({error.strerror or error}); choose another folder."
+            f"{folder}: cannot be written to ({reason}); choose another folder."
         ) from error
 
 

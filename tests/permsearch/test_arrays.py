@@ -143,6 +143,8 @@ def test_masked_entries_are_refused(make: Any) -> None:
     """A masked entry has no value: the error names the way out; an empty mask does not matter."""
     with pytest.raises(ScoresError, match=r"masked.*\.filled\(0\)"):
         make(_masked(np.eye(2, 4)), "w")
+    with pytest.raises(ScoresError, match="masked"):
+        make(list(_masked(np.eye(2, 4))), "w")
     scores = make(_masked(np.zeros((2, 4))), "w")
     assert type(scores) is np.ndarray
     assert np.array_equal(scores, np.abs(WEIGHT))

@@ -366,3 +366,12 @@ def test_a_file_in_the_place_of_the_parts_is_told(tmp_path: Path) -> None:
         (tmp_path / "parts").write_bytes(b"")
         with pytest.raises(FileError, match=r"parts: cannot be written"):
             add(target, "mask")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"], ids=["long", "nul"])
+def test_impossible_folders_are_told(tmp_path: Path, name: str) -> None:
+    """A folder that the system cannot have is an error of ours, in reading and in writing."""
+    with pytest.raises(FileError, match="cannot be written to"):
+        writer(tmp_path / name)
+    with pytest.raises(FileError, match=r"manifest\.json"):
+        MaskBundle.load(tmp_path / name)
