@@ -80,6 +80,12 @@ def _matters(domain: Domain, pattern: NM) -> bool:
     return False
 
 
+def group_sizes(problem: Problem) -> set[int]:
+    """Return the M of every N:M term that some order matters to."""
+    terms = (term for variable in problem.sensitive for term in problem.terms_on(variable))
+    return {term.pattern.m for term in terms if isinstance(term.pattern, NM)}
+
+
 def obstacle(problem: Problem, variable: str) -> str | None:
     """Say why a variable cannot be stacked, or None when it can (or when nothing matters)."""
     patterns: dict[NM, None] = {}

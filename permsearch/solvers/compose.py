@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from permsearch.checks import whole
 from permsearch.problem import Problem, Solution, random_solution
 from permsearch.result import SearchResult, Status, TracePoint
 from permsearch.solvers.base import Solver, require
@@ -129,9 +130,8 @@ class Multistart:
     The first start is the given one, the others are random. A step budget is split evenly. A
     time budget is turned into steps by the first start, which gets its share of the time; the
     others are granted as many steps (four times as many where the first ended by itself before
-    its share was used), and
-    `steps` of the result counts what was granted, so that a run with that many steps repeats
-    it. The result does not depend on the number of threads.
+    its share was used), and `steps` of the result counts what was granted, so that a run with
+    that many steps repeats it. The result does not depend on the number of threads.
 
     Parameters
     ----------
@@ -148,12 +148,9 @@ class Multistart:
     threads: int
 
     def __init__(self, solver: str | Solver, starts: int = 8, threads: int = 2) -> None:
-        for name, value in (("starts", starts), ("threads", threads)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}.")
         object.__setattr__(self, "solver", get_solver(solver))
-        object.__setattr__(self, "starts", starts)
-        object.__setattr__(self, "threads", threads)
+        object.__setattr__(self, "starts", whole("starts", starts, 1))
+        object.__setattr__(self, "threads", whole("threads", threads, 1))
 
     def supports(self, problem: Problem) -> str | None:
         """Say the solver's own reason, if any."""

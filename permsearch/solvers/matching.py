@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from permsearch.checks import keep_whole
-from permsearch.patterns import NM
 from permsearch.solvers.base import Budget, ColumnSolver, Step, column_obstacle
+from permsearch.stack import group_sizes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,8 +49,7 @@ class Matching(ColumnSolver):
         reason = column_obstacle(problem)
         if reason is not None:
             return reason
-        terms = (term for variable in problem.sensitive for term in problem.terms_on(variable))
-        for m in {term.pattern.m for term in terms if isinstance(term.pattern, NM)}:
+        for m in group_sizes(problem):
             if m % 2:
                 return f"groups of {m} have no halves to match; use solver 'swap'."
         return None

@@ -14,7 +14,7 @@ from permsearch import bounds
 from permsearch.problem import Problem, Solution
 from permsearch.result import SearchResult, Status, TracePoint
 from permsearch.stack import Piece
-from permsearch.stop import Progress, StoppingCriterion
+from permsearch.stop import Progress, StoppingCriterion, check_criterion
 
 _ROUNDING = 2.0**-48  # relative; two float64 sums of the same scores differ by less
 
@@ -96,6 +96,7 @@ class Run:
     ) -> Run:
         """Return the state before the first step."""
         clock = Clock()
+        check_criterion(stop)
         solution = problem.complete(start)
         baseline = sum(term.retained(solution) for term in problem.terms)
         run = cls(problem, solution, stop, baseline, clock, clock.elapsed, best=baseline)

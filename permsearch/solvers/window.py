@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from permsearch.checks import keep_whole
-from permsearch.patterns import NM
 from permsearch.solvers.base import ColumnSolver, Step, column_obstacle
+from permsearch.stack import group_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,8 +73,7 @@ class Window(ColumnSolver):
         reason = column_obstacle(problem)
         if reason is not None:
             return reason
-        terms = (term for variable in problem.sensitive for term in problem.terms_on(variable))
-        for m in {term.pattern.m for term in terms if isinstance(term.pattern, NM)}:
+        for m in group_sizes(problem):
             if _splits(m, 2) > _MOST_SPLITS:
                 return (
                     f"two groups of {m} columns have {_splits(m, 2)} re-splits, more than "
