@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _FEW_GROUPS = 8  # below that a whole assignment moves too little
 _WIDE_GROUPS = 16  # from that size on one column out of a group is too small a part of it
-_FEW_ROWS = 12  # below that most assignments tie, which makes them slow, and swaps do as well
+_FEW_ROWS = 12  # below that most assignments tie, which makes large ones slow; swaps do as well
+_MANY_GROUPS = 256
 _DEFAULT_STEPS = 4000
 _LEAST_QUIET = 10  # steps without noise
 
@@ -87,7 +88,10 @@ class Anneal(ColumnSolver):
         from permsearch.solvers._annealing import AssignmentChain, SwapChain
         from permsearch.solvers._rounds import run_rounds
 
-        swaps = self.method == "swap" or (self.method == "auto" and _prefers_swaps(stack))
+        columns, rows = stack.columns.shape
+        swaps = self.method == "swap" or (
+            self.method == "auto" and prefers_swaps(columns, rows, stack.m)
+        )
         chain = (SwapChain if swaps else AssignmentChain)(stack, order, rng)
         yield from run_rounds(chain, budget, self._noises, _DEFAULT_STEPS)
 
@@ -100,7 +104,8 @@ class Anneal(ColumnSolver):
         return np.concatenate([falling, np.zeros(quiet)])
 
 
-def _prefers_swaps(stack: Stack) -> bool:
-    columns, rows = stack.columns.shape
-    few = columns // stack.m < _FEW_GROUPS or rows < _FEW_ROWS
-    return few or stack.m >= _WIDE_GROUPS
+def prefers_swaps(columns: int, rows: int, m: int) -> bool:
+    """Decide what moves in a stack of this shape where the method is `auto`."""
+    groups = columns // m
+    tied = rows < _FEW_ROWS and groups > _MANY_GROUPS
+    return groups < _FEW_GROUPS or tied or m >= _WIDE_GROUPS

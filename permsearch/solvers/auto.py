@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import comb
 from typing import TYPE_CHECKING, ClassVar
 
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,6 @@ from permsearch.solvers.anneal import Anneal
 from permsearch.solvers.base import Budget, ColumnSolver, Step
 from permsearch.solvers.columns import solve_columns
 from permsearch.solvers.compose import Share, joined
-from permsearch.solvers.exact import Exact
 from permsearch.solvers.exhaustive import MAX_COLUMNS, Exhaustive
 from permsearch.solvers.local import Local
 from permsearch.solvers.matching import Matching
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 _MATCHED = 1024  # columns up to which 1:2 is solved to proven optimality at any budget
-_PROVEN = 32  # columns up to which a proof takes a second or so
-_PROVEN_GROUPS = 50_000
-_CANDIDATES = 3000
 _LOCAL_STEPS = 20_000  # swaps tried on what no column solver takes
 
 
@@ -38,8 +33,6 @@ class Auto(ColumnSolver):
 
     - up to 16 columns: `exhaustive`, proven;
     - 1:2 up to 1024 columns: `matching`, proven, whatever the budget;
-    - up to 32 columns whose groups are few (M <= 4, or 5 to 7 of fewer columns): `exact`, with two
-      attempts at the proof, about a second at most;
     - everything else that is N:M: `anneal`, whose schedule fills the budget;
     - other patterns, units that straddle groups, ragged segments: `local`, after the rest and with
       as many steps, 20,000 at most.
@@ -110,6 +103,4 @@ def method_for(columns: int, m: int) -> ColumnSolver:
         return Exhaustive()
     if m == 2 and columns <= _MATCHED:
         return Matching()
-    if columns <= _PROVEN and comb(columns, m) <= _PROVEN_GROUPS:
-        return Exact(attempts=2, most_groups=_CANDIDATES)
     return Anneal()

@@ -8,14 +8,14 @@ remembered here: once numba has the kernels, the tiny run is a matter of a milli
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from permsearch.domains import Free
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
-from permsearch.solvers.anneal import Anneal
+from permsearch.solvers.anneal import Anneal, prefers_swaps
 from permsearch.solvers.auto import Auto, method_for
 from permsearch.solvers.base import ColumnSolver, Solver
 from permsearch.solvers.compose import Multistart, Then
@@ -25,7 +25,7 @@ from permsearch.stack import obstacle
 from permsearch.stop import MaxSteps, StoppingCriterion
 
 # What kernels are chosen by: eight-bit screening begins at 64 columns, annealing of whole
-# assignments at 8 groups under 16 wide and at 12 rows. A tiny problem is on the same side of each.
+# assignments at 8 groups under 16 wide. A tiny problem is on the same side of each.
 _COLUMNS, _GROUPS, _WIDE, _ROWS = 64, 8, 16, 12
 _STEPS = 200  # enough for most solvers without a schedule to converge on a tiny problem
 _FEW_STEPS = 4  # those whose last kernels are called by name below need no more
@@ -70,6 +70,9 @@ def warm_up(solver: Solver, problem: Problem) -> None:
     for part in _parts(solver):
         for shape in _shapes(problem):
             method = method_for(shape.columns, shape.m) if isinstance(part, Auto) else part
+            if isinstance(method, Anneal) and method.method == "auto":
+                swaps = prefers_swaps(shape.columns, shape.rows, shape.m)
+                method = replace(method, method="swap" if swaps else "assignment")
             tiny = shape.tiny(method)
             if (method, tiny) not in done:
                 done.append((method, tiny))
