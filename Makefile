@@ -56,7 +56,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks throughput ladder window --page docs/benchmarks.md $(BENCH_FLAGS)
 
 # The comment lines at the top stay; a local tag such as +cpu would tie the file to one index.
 constraints: $(STAMP)
