@@ -33,7 +33,7 @@ _BATCH = 12  # holes priced together; a multiple of the tile's rows
 
 
 @njit(cache=True, nogil=True)
-def _hole(levels, shape, order, place, tops, scratch, y):  # type: ignore[no-untyped-def]
+def _hole(levels, shape, order, place, tops, scratch, y):
     """Fill ``y`` for the hole at ``place``, from the two levels kept for its group."""
     n, m, _ = shape
     two, ready = tops
@@ -46,7 +46,7 @@ def _hole(levels, shape, order, place, tops, scratch, y):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _price_all(levels, y, holes, count, wide, prices, known):  # type: ignore[no-untyped-def]
+def _price_all(levels, y, holes, count, wide, prices, known):
     """Price every column in the first ``count`` of the listed holes, and keep that."""
     sad_serial(y[:count], levels, wide[:count])
     for k in range(count):
@@ -55,7 +55,7 @@ def _price_all(levels, y, holes, count, wide, prices, known):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def _price_rested(levels, shape, order, place, step, memory, work):  # type: ignore[no-untyped-def]
+def _price_rested(levels, shape, order, place, step, memory, work):
     """Price all columns in the unknown holes of groups that have rested long enough."""
     m = shape[1]
     prices, known, changed, tops = memory
@@ -77,7 +77,7 @@ def _price_rested(levels, shape, order, place, step, memory, work):  # type: ign
 
 
 @njit(cache=True, nogil=True)
-def _price(levels, shape, order, place, taken, memory, work, a, fresh, sad):  # type: ignore[no-untyped-def]
+def _price(levels, shape, order, place, taken, memory, work, a, fresh, sad):
     """Fill ``sad[g, h]`` for the column taken from group h in the hole of group g."""
     prices, known, _, tops = memory
     y, scratch = work[0], work[1]
@@ -104,7 +104,7 @@ def _price(levels, shape, order, place, taken, memory, work, a, fresh, sad):  # 
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _noisy_costs(sad, noise, weights, bank, rng, cost):  # type: ignore[no-untyped-def]
+def _noisy_costs(sad, noise, weights, bank, rng, cost):
     """``cost = noise * weight of the column * a normal - sad``, less what a row has in common."""
     groups = sad.shape[0]
     span = bank.shape[0] - groups
@@ -117,7 +117,7 @@ def _noisy_costs(sad, noise, weights, bank, rng, cost):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _move(order, m, place, taken, to_col, memory, step):  # type: ignore[no-untyped-def]
+def _move(order, m, place, taken, to_col, memory, step):
     """Put the columns back as assigned; what was known of the other holes of a group is void."""
     _, known, changed, tops = memory
     for k in range(place.shape[0]):
@@ -132,7 +132,7 @@ def _move(order, m, place, taken, to_col, memory, step):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def _draw(rng, groups, m, place):  # type: ignore[no-untyped-def]
+def _draw(rng, groups, m, place):
     """Fill ``place`` with a random place in each of as many different groups, drawn at random."""
     count = place.shape[0]
     first, stride = 0, 1
@@ -148,7 +148,7 @@ def _draw(rng, groups, m, place):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _divisor(a, b):  # type: ignore[no-untyped-def]
+def _divisor(a, b):
     """Return the greatest common divisor."""
     while b:
         a, b = b, a % b
@@ -184,7 +184,7 @@ def anneal_memory(levels: NDArray[np.uint8], m: int, *, prices: bool = True) -> 
 
 
 @njit(cache=True, nogil=True)
-def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, counts, rng, memory):  # type: ignore[no-untyped-def]
+def anneal_sweep(levels, shape, noises, weights, bank, order, best, duals, counts, rng, memory):
     """Do one step per entry of ``noises``.
 
     Parameters

@@ -15,7 +15,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _median(a, b, c, out):  # type: ignore[no-untyped-def]
+def _median(a, b, c, out):
     """Fill ``out`` with the middle one of three values: the hole of 2:4."""
     for r in range(out.shape[0]):
         x, y, z = a[r], b[r], c[r]
@@ -26,7 +26,7 @@ def _median(a, b, c, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def insert_high(levels, used, carry):  # type: ignore[no-untyped-def]
+def insert_high(levels, used, carry):
     """Insert ``carry`` into the first ``used`` rows, sorted downwards; what drops out is left."""
     for j in range(used):
         level = levels[j]
@@ -37,7 +37,7 @@ def insert_high(levels, used, carry):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _insert_low(levels, used, carry):  # type: ignore[no-untyped-def]
+def _insert_low(levels, used, carry):
     """Insert ``carry`` into the first ``used`` rows, sorted upwards; what drops out is left."""
     for j in range(used):
         level = levels[j]
@@ -48,7 +48,7 @@ def _insert_low(levels, used, carry):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _nth(columns, rest, n, levels, carry, y):  # type: ignore[no-untyped-def]
+def _nth(columns, rest, n, levels, carry, y):
     """Fill ``y`` with the n-th largest of the columns ``rest``, counted from the nearer end."""
     k = rest.shape[0]
     high = 2 * n <= k + 1
@@ -70,7 +70,7 @@ def _nth(columns, rest, n, levels, carry, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def fill_hole(columns, rest, n, levels, carry, y):  # type: ignore[no-untyped-def]
+def fill_hole(columns, rest, n, levels, carry, y):
     """Fill ``y`` with the n-th largest per row of the m - 1 columns listed in ``rest``.
 
     ``levels`` (at least (m + 1) // 2 rows) and ``carry`` are scratch of the columns' type.
@@ -85,7 +85,7 @@ def fill_hole(columns, rest, n, levels, carry, y):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _total(values):  # type: ignore[no-untyped-def]
+def _total(values):
     s = values[0] * 0  # float64 for floats, int64 for bytes
     for r in range(values.shape[0]):
         s += values[r]
@@ -93,7 +93,7 @@ def _total(values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def two_levels(columns, members, n, levels, carry):  # type: ignore[no-untyped-def]
+def two_levels(columns, members, n, levels, carry):
     """Sort the n + 1 largest of a group into ``levels``; return the sum of the n largest.
 
     Afterwards ``levels[n - 1]`` and ``levels[n]`` are t and u of the module's text.
@@ -110,14 +110,14 @@ def two_levels(columns, members, n, levels, carry):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def pick_level(column, t, u, y):  # type: ignore[no-untyped-def]
+def pick_level(column, t, u, y):
     """Fill ``y`` for the hole that ``column`` leaves, without the sum above it."""
     for r in range(y.shape[0]):
         y[r] = u[r] if column[r] >= t[r] else t[r]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _middle(a, b, c, d, t, u):  # type: ignore[no-untyped-def]
+def _middle(a, b, c, d, t, u):
     """Fill ``t`` and ``u`` with the second and third largest of four values."""
     for r in range(t.shape[0]):
         w, x, y, z = a[r], b[r], c[r], d[r]
@@ -132,7 +132,7 @@ def _middle(a, b, c, d, t, u):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def fill_levels(columns, members, n, levels, carry, t, u):  # type: ignore[no-untyped-def]
+def fill_levels(columns, members, n, levels, carry, t, u):
     """Fill ``t`` and ``u`` with the n-th and the (n + 1)-th largest of a group's columns.
 
     ``levels`` (n + 1 rows) and ``carry`` are scratch of the columns' type.
@@ -147,7 +147,7 @@ def fill_levels(columns, members, n, levels, carry, t, u):  # type: ignore[no-un
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def hole_from_levels(column, t, u, y):  # type: ignore[no-untyped-def]
+def hole_from_levels(column, t, u, y):
     """Fill ``y`` for the hole that ``column`` leaves; return the sum of max(column, t).
 
     The sum of x over the rows is the group's value less what is returned.

@@ -22,7 +22,7 @@ _PASSES = 2  # of augmenting row reduction
 
 
 @njit(cache=True, nogil=True)
-def _smallest(row, v):  # type: ignore[no-untyped-def]
+def _smallest(row, v):
     """Return the smallest of row - v."""
     low = _BIG
     for j in range(row.shape[0]):
@@ -32,7 +32,7 @@ def _smallest(row, v):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _where(row, v, low):  # type: ignore[no-untyped-def]
+def _where(row, v, low):
     """Return the first place where row - v equals ``low``."""
     first = _BIG
     for j in range(row.shape[0]):
@@ -42,7 +42,7 @@ def _where(row, v, low):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _where_equal(d, low):  # type: ignore[no-untyped-def]
+def _where_equal(d, low):
     """Return the first place where d equals ``low``."""
     first = _BIG
     for j in range(d.shape[0]):
@@ -52,7 +52,7 @@ def _where_equal(d, low):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _reduce_rows(cost, v, to_col, to_row, free):  # type: ignore[no-untyped-def]
+def _reduce_rows(cost, v, to_col, to_row, free):
     """Give every row its cheapest column, first come first served; return how many stay free.
 
     Inside a search most rows stay where they are: the diagonal is tried before the row is looked
@@ -72,7 +72,7 @@ def _reduce_rows(cost, v, to_col, to_row, free):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _two_best(row, v):  # type: ignore[no-untyped-def]
+def _two_best(row, v):
     """Return the smallest and second smallest of row - v and their columns."""
     low = _smallest(row, v)
     j = _where(row, v, low)
@@ -85,7 +85,7 @@ def _two_best(row, v):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _augment_rows(cost, v, to_col, to_row, free, left):  # type: ignore[no-untyped-def]
+def _augment_rows(cost, v, to_col, to_row, free, left):
     """One pass of augmenting row reduction: free rows bid; return how many are free after it."""
     at = 0
     after = 0
@@ -115,7 +115,7 @@ def _augment_rows(cost, v, to_col, to_row, free, left):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _relax(row, v, shift, dist, parent, i):  # type: ignore[no-untyped-def]
+def _relax(row, v, shift, dist, parent, i):
     """Shorten the distances through row i; return the smallest one."""
     low = _BIG
     for j in range(row.shape[0]):
@@ -130,7 +130,7 @@ def _relax(row, v, shift, dist, parent, i):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _shortest_path(cost, v, to_col, to_row, start, work):  # type: ignore[no-untyped-def]
+def _shortest_path(cost, v, to_col, to_row, start, work):
     """Augment along a shortest path from a free row; return the number of rows scanned."""
     dist, parent, seen, seen_at, seen_v = work
     dist[:] = _BIG
@@ -161,7 +161,7 @@ def _shortest_path(cost, v, to_col, to_row, start, work):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def assign(cost, v, to_col, to_row):  # type: ignore[no-untyped-def]
+def assign(cost, v, to_col, to_row):
     """Find the cheapest assignment of rows to columns.
 
     Parameters

@@ -25,7 +25,7 @@ _ROWS = 1024
 
 # Signed slices and range(n): an index that may be negative would cost the vector instructions.
 @njit(cache=True, nogil=True, fastmath=True)
-def _tile(y0, y1, a0, a1, a2, a3, out):  # type: ignore[no-untyped-def]
+def _tile(y0, y1, a0, a1, a2, a3, out):
     """Write the 2 x 4 sums of maxima to ``out``; eight sums share six loads."""
     z = np.float32(0)
     s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = z
@@ -45,7 +45,7 @@ def _tile(y0, y1, a0, a1, a2, a3, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _strip(y, a, i, j, k, r, s, out):  # type: ignore[no-untyped-def]
+def _strip(y, a, i, j, k, r, s, out):
     """Add the sums over rows r .. s-1 for two holes from i and the columns j .. k-1."""
     t = np.empty(8, np.float32)
     i1 = min(i + 1, y.shape[0] - 1)
@@ -60,7 +60,7 @@ def _strip(y, a, i, j, k, r, s, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def summax_serial(y, a, out):  # type: ignore[no-untyped-def]
+def summax_serial(y, a, out):
     """``out[p, c] = sum_r max(y[p, r], a[c, r])`` on one core; callable from other kernels."""
     rows = a.shape[1]
     out[:] = 0

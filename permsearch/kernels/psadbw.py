@@ -99,7 +99,7 @@ def _four_totals(builder: Any, parts: list[Any]) -> Any:
 
 
 @intrinsic
-def _vector_tile(typingctx, y, i, a, c, out):  # type: ignore[no-untyped-def]
+def _vector_tile(typingctx, y, i, a, c, out):
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = [
             context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2, 4)
@@ -119,7 +119,7 @@ def _vector_tile(typingctx, y, i, a, c, out):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _vector_pair(typingctx, y, i, a, c):  # type: ignore[no-untyped-def]
+def _vector_pair(typingctx, y, i, a, c):
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = [context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2)]
         left, right = (
@@ -133,7 +133,7 @@ def _vector_pair(typingctx, y, i, a, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _plain_pair(y, i, a, c):  # type: ignore[no-untyped-def]
+def _plain_pair(y, i, a, c):
     row, column = y[i], a[c]
     total = np.int32(0)
     for r in range(row.shape[0]):
@@ -143,7 +143,7 @@ def _plain_pair(y, i, a, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _plain_tile(y, i, a, c, out):  # type: ignore[no-untyped-def]
+def _plain_tile(y, i, a, c, out):
     for p in range(TILE_ROWS):
         for q in range(TILE_COLS):
             out[i + p, c + q] = _plain_pair(y, i + p, a, c + q)

@@ -21,7 +21,7 @@ _FINEST = 1024  # the clip is at least this part of the maximum
 
 
 @njit(cache=True, nogil=True)
-def _round(columns, scale, top, levels):  # type: ignore[no-untyped-def]
+def _round(columns, scale, top, levels):
     for c in range(columns.shape[0]):
         source, target = columns[c], levels[c]
         for r in range(source.shape[0]):

@@ -25,7 +25,7 @@ def seeded(seed: int) -> NDArray[np.uint64]:
 
 
 @njit(cache=True, nogil=True)
-def next_bits(state):  # type: ignore[no-untyped-def]
+def next_bits(state):
     """Return the next 64 random bits."""
     state[0] += _STEP
     z = state[0]
@@ -35,12 +35,12 @@ def next_bits(state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def below(state, n):  # type: ignore[no-untyped-def]
+def below(state, n):
     """Return a random int64 in 0 .. n-1 (n < 2**32)."""
     return np.int64(((next_bits(state) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True)
-def unit(state):  # type: ignore[no-untyped-def]
+def unit(state):
     """Return a random float64 in [0, 1)."""
     return np.float64(next_bits(state) >> np.uint64(11)) * (1.0 / (1 << 53))

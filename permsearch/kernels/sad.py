@@ -29,7 +29,7 @@ sad_tile, sad_pair = _emit.tile, _emit.pair
 
 
 @njit(cache=True, nogil=True)
-def _edge(y, a, out, i, j):  # type: ignore[no-untyped-def]
+def _edge(y, a, out, i, j):
     """One pair at a time: what is narrower than a tile."""
     for p in range(i, y.shape[0]):
         for c in range(j, a.shape[0]):
@@ -37,7 +37,7 @@ def _edge(y, a, out, i, j):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def sad_serial(y, a, out):  # type: ignore[no-untyped-def]
+def sad_serial(y, a, out):
     """``out[p, c] = sum_r |y[p, r] - a[c, r]|`` (int32) on one core; callable from kernels."""
     rows, cols = y.shape[0], a.shape[0]
     if rows < TILE_ROWS or cols < TILE_COLS:

@@ -20,7 +20,7 @@ _HOPELESS = 20.0  # losses of more than 20 temperatures are never accepted
 
 
 @njit(cache=True, nogil=True)
-def _mass(row):  # type: ignore[no-untyped-def]
+def _mass(row):
     s = np.int64(0)
     for r in range(row.shape[0]):
         s += np.int64(row[r])
@@ -28,7 +28,7 @@ def _mass(row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _refresh(levels, order, shape, g, holes, above, scratch):  # type: ignore[no-untyped-def]
+def _refresh(levels, order, shape, g, holes, above, scratch):
     """Fill the holes of group g; ``above`` plus mass and difference is the value of a filling."""
     n, m = shape
     top, carry = scratch
@@ -41,7 +41,7 @@ def _refresh(levels, order, shape, g, holes, above, scratch):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def swap_state(levels, order, n, m):  # type: ignore[no-untyped-def]
+def swap_state(levels, order, n, m):
     """Return what `swap_anneal_sweep` carries from sweep to sweep.
 
     Returns
@@ -70,7 +70,7 @@ def swap_state(levels, order, n, m):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _accepts(loss, temperature, rng):  # type: ignore[no-untyped-def]
+def _accepts(loss, temperature, rng):
     if loss <= 0:
         return True
     if loss > _HOPELESS * temperature:
@@ -79,7 +79,7 @@ def _accepts(loss, temperature, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def swap_anneal_sweep(levels, shape, temperatures, order, best, state, rng):  # type: ignore[no-untyped-def]
+def swap_anneal_sweep(levels, shape, temperatures, order, best, state, rng):
     """Propose as many swaps as there are columns, at each temperature in turn.
 
     Parameters

@@ -19,7 +19,7 @@ _RANGE = 1 << 25  # costs stay below it, as the assignment kernel asks
 
 
 @njit(cache=True, nogil=True)
-def _holes(columns, order, place, n, m, y, a):  # type: ignore[no-untyped-def]
+def _holes(columns, order, place, n, m, y, a):
     """Take the column at ``place[g]`` out of every group g; fill the hole rows and the columns."""
     width = columns.shape[1]
     scratch = np.empty(((m + 1) // 2 + 1, width), columns.dtype)
