@@ -172,10 +172,9 @@ def magnitude(weight: Any, name: str = "") -> Scores:
     return np.ascontiguousarray(np.abs(array))
 
 
-def pad_columns(array: Scores, multiple: int) -> Scores:
-    """Return scores with zero columns appended up to a multiple; the input where it fits."""
-    missing = -array.shape[1] % multiple
-    if not missing:
+def pad_to(array: Scores, shape: tuple[int, ...]) -> Scores:
+    """Return scores with zeros appended on each axis up to a shape; the input where it fits."""
+    if array.shape == shape:
         return array
-    width = [(0, missing) if axis == 1 else (0, 0) for axis in range(array.ndim)]
-    return np.pad(array, width)
+    sizes = zip(array.shape, shape, strict=True)
+    return np.pad(array, [(0, wanted - size) for size, wanted in sizes])

@@ -11,15 +11,17 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from permsearch.arrays import frozen_scores
 from permsearch.domains import Domain, contains, is_fixed, sample, size_of
 from permsearch.errors import OrderError, PatternError, ProblemError, unknown
 from permsearch.orders import Order, as_order, identity
-from permsearch.patterns import Axis, Mask, Pattern, Scores, parse_pattern
+from permsearch.patterns import Axis, Mask, Pattern, Private, Scores, parse_pattern
 
 Solution: TypeAlias = Mapping[str, Order]
+TileOrders: TypeAlias = Mapping[int, NDArray[np.int64]]
+"""Orders that the tiles of a pattern keep for themselves, by position of the term."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -81,17 +83,27 @@ class Term:
             scores = scores[:, solution[self.cols]]
         return scores
 
-    def retained(self, solution: Solution) -> float:
-        """Return the score that the best mask keeps under these orders, in float64."""
-        return self.pattern.retained(self.permuted(solution))
+    def retained(self, solution: Solution, tiles: NDArray[np.int64] | None = None) -> float:
+        """Return the score that the best mask keeps under these orders, in float64.
 
-    def permuted_mask(self, solution: Solution) -> Mask:
+        `tiles` are the orders that the pattern's tiles keep for themselves, where it has any; None
+        leaves them to the pattern.
+        """
+        scores = self.permuted(solution)
+        if tiles is not None and isinstance(self.pattern, Private):
+            return self.pattern.retained(scores, tiles)
+        return self.pattern.retained(scores)
+
+    def permuted_mask(self, solution: Solution, tiles: NDArray[np.int64] | None = None) -> Mask:
         """Return the best mask in storage order: what the hardware needs."""
-        return self.pattern.keep(self.permuted(solution))
+        scores = self.permuted(solution)
+        if tiles is not None and isinstance(self.pattern, Private):
+            return self.pattern.keep(scores, tiles)
+        return self.pattern.keep(scores)
 
-    def mask(self, solution: Solution) -> Mask:
+    def mask(self, solution: Solution, tiles: NDArray[np.int64] | None = None) -> Mask:
         """Return the best mask in the layout of the weight: what training needs."""
-        stored = self.permuted_mask(solution)
+        stored = self.permuted_mask(solution, tiles)
         mask = np.empty_like(stored)
         rows, cols = (_order(solution, name, size) for name, size in self._axes())
         mask[rows[:, None], cols[None, :]] = stored
@@ -218,10 +230,14 @@ class Problem:
                 raise OrderError(f"the order of {name!r} is not one that {domain} allows.")
         return orders
 
-    def evaluate(self, solution: Mapping[str, ArrayLike]) -> float:
-        """Return the retained score of a solution, summed in float64."""
+    def evaluate(self, solution: Mapping[str, ArrayLike], tiles: TileOrders | None = None) -> float:
+        """Return the retained score of a solution, summed in float64.
+
+        `tiles` are the tiles' own orders of those terms that have any.
+        """
         orders = self.complete(solution)
-        return sum(term.retained(orders) for term in self.terms)
+        own = tiles or {}
+        return sum(term.retained(orders, own.get(i)) for i, term in enumerate(self.terms))
 
 
 def checked_seed(seed: int) -> int:

@@ -9,9 +9,11 @@ from typing import Any
 
 from permsearch.errors import ProblemError
 from permsearch.orders import Order, identity
-from permsearch.patterns import Axis, Mask, zero_columns
-from permsearch.problem import Problem, Solution, Term
+from permsearch.patterns import Axis, Mask, counted
+from permsearch.problem import Problem, Solution, Term, TileOrders
 
+# Keys of `details`: how many zero rows and zero columns were appended to a single weight.
+PADDING = ("row_padding", "padding")
 # Kinds of bounds that are usually close to what can be reached.
 TIGHT = frozenset({"exact", "matching", "partition"})
 
@@ -73,8 +75,9 @@ class SearchResult:
     solver, seed
         What was run.
     details
-        Solver-specific extras: `padding` is the number of zero columns that `pad` appended, which
-        `cols` names by the numbers from the weight's own column count on.
+        Extras. `padding` and `row_padding` are the numbers of zero columns and rows that `pad`
+        appended; the orders name them by the numbers from the weight's own counts on. `tiles`
+        holds the orders that a pattern's tiles keep for themselves, by the term's position.
     """
 
     problem: Problem
@@ -160,21 +163,32 @@ class SearchResult:
     @property
     def mask(self) -> Mask:
         """Mask of a single weight in the layout it came in, true = kept."""
-        mask = self._single().mask(self.solution)
-        padding = int(self.details.get("padding", 0))
-        return mask[:, : mask.shape[1] - padding] if padding else mask
+        mask = self._single().mask(self.solution, self.tiles.get(0))
+        rows, cols = (int(self.details.get(key, 0)) for key in PADDING)
+        return mask[: mask.shape[0] - rows, : mask.shape[1] - cols] if rows or cols else mask
 
     @property
     def permuted_mask(self) -> Mask:
-        """Mask of a single weight in storage order, padding columns included."""
-        return self._single().permuted_mask(self.solution)
+        """Mask of a single weight in storage order, padding included."""
+        return self._single().permuted_mask(self.solution, self.tiles.get(0))
+
+    @property
+    def tiles(self) -> TileOrders:
+        """Orders that the tiles of a pattern such as HiNM keep for themselves, by term.
+
+        For each term that has any its position in the problem and an integer array (tiles, kept):
+        the columns, counted in storage order, that a tile keeps, as they stand in its groups.
+        """
+        tiles: TileOrders = self.details.get("tiles", {})
+        return tiles
 
     def __repr__(self) -> str:
         return f"<SearchResult {self}>"
 
     def __str__(self) -> str:
-        padding = self.details.get("padding", 0)
-        padded = f", {zero_columns(padding)} added" if padding else ""
+        added = zip(PADDING, ("row", "column"), strict=True)
+        zeros = [counted(n, axis) for key, axis in added if (n := self.details.get(key, 0))]
+        padded = f", {' and '.join(zeros)} added" if zeros else ""
         return (
             f"{self.solver}: retained {self.retained:.5f} (start {self.share(self.baseline):.5f}, "
             f"{self.bound_kind} bound {self.share(self.bound):.5f}), efficacy "

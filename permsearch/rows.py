@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from permsearch.result import SearchResult
+from permsearch.result import PADDING, SearchResult
 
 Row: TypeAlias = dict[str, Any]
 
@@ -31,7 +31,7 @@ COLUMNS = (
     "certified",
     "status",
     "total",
-    "padding",
+    *PADDING,
 )
 """The keys of a row. retained, baseline and bound are shares of `total`, the sum of all scores.
 
@@ -72,7 +72,7 @@ def result_row(tensor: str, shape: tuple[int, ...], result: SearchResult, *, sol
         "certified": result.certified,
         "status": str(result.status),
         "total": result.total,
-        "padding": int(result.details.get("padding", 0)),
+        **{key: int(result.details.get(key, 0)) for key in PADDING},
     }
 
 

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permsearch.arrays import as_scores, magnitude, pad_columns, shape_of
+from permsearch.arrays import as_scores, magnitude, pad_to, shape_of
 from permsearch.domains import Domain, Free
 from permsearch.errors import ProblemError, ScoresError, unknown
-from permsearch.patterns import NM, Axis, Pattern, Scores, parse_pattern
+from permsearch.patterns import Axis, Pattern, Scores, Tiled, padded_shape, parse_pattern
 from permsearch.problem import Problem, Term, checked_seed
-from permsearch.result import SearchResult
+from permsearch.result import PADDING, SearchResult
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
 from permsearch.solvers.warm import limited_in_time, warm_up
@@ -137,9 +137,9 @@ def _own_scores(weight: Any, scores: Any, name: str) -> Scores:
 
 
 def _padded(scores: Scores, pattern: Pattern) -> Scores:
-    if not isinstance(pattern, NM):
-        raise ProblemError(f"pad=True serves N:M patterns; {pattern} needs no padding of columns.")
-    return pad_columns(scores, pattern.m)
+    if not isinstance(pattern, Tiled):
+        raise ProblemError(f"pad=True serves patterns with tiles; {pattern} needs no padding.")
+    return pad_to(scores, padded_shape(pattern, scores.shape))
 
 
 def search(
@@ -155,7 +155,7 @@ def search(
     pad: bool = False,
     name: str = "",
 ) -> SearchResult:
-    """Return an order of a weight's columns under which its best mask retains more.
+    """Return orders of a weight's axes under which its best mask retains more.
 
     Parameters
     ----------
@@ -173,11 +173,12 @@ def search(
     solver, stop, seed
         As in `solve`.
     start
-        Order of the columns to start from, or a mapping from axis to order.
+        Order of the one axis searched to start from, or a mapping from axis to order.
     pad
-        Append zero columns where the columns do not split into the pattern's groups. The
-        result's ``details["padding"]`` tells how many, and ``cols`` names them too: what to store
-        is ``np.pad(weight, [(0, 0), (0, r.details["padding"])])[:, r.cols]``, for inputs with as
+        Append zero rows and columns where the axes do not split into the pattern's tiles. The
+        result's ``details["row_padding"]`` and ``details["padding"]`` (columns) tell how many,
+        and ``rows`` and ``cols`` name them too: for columns, what to store is
+        ``np.pad(weight, [(0, 0), (0, r.details["padding"])])[:, r.cols]``, for inputs with as
         many zeros appended. ``r.mask`` has the weight's own shape.
     name
         How error messages call the weight.
@@ -185,15 +186,15 @@ def search(
     Returns
     -------
     SearchResult
-        ``weight[:, r.cols]`` is what to store, ``r.permuted_mask`` its mask, and ``r.mask`` the
-        same mask in the layout of the weight that came in.
+        ``weight[r.rows][:, r.cols]`` is what to store, ``r.permuted_mask`` its mask, and
+        ``r.mask`` the same mask in the layout of the weight that came in.
 
     Raises
     ------
     ScoresError
         NaN, infinite, complex, empty, one-dimensional, or negative `scores`.
     PatternError
-        The columns do not split into groups, or the pattern is malformed.
+        The axes do not split into the pattern's tiles, or the pattern is malformed.
     UnknownName
         A misspelt pattern, solver or axis.
 
@@ -210,10 +211,12 @@ def search(
     problem = single(weight, pattern, scores=scores, permute=permute, pad=pad, name=name)
     result = solve(problem, solver, stop=stop, seed=seed, start=_as_solution(problem, start))
     shape = np.shape(scores if weight is None else weight)
-    padding = problem.terms[0].scores.shape[1] - int(shape[1])
-    if padding:
-        return replace(result, details={**result.details, "padding": padding})
-    return result
+    added = {
+        key: problem.terms[0].scores.shape[axis] - int(shape[axis])
+        for axis, key in enumerate(PADDING)
+    }
+    told = {key: count for key, count in added.items() if count}
+    return replace(result, details={**result.details, **told}) if told else result
 
 
 def _as_solution(problem: Problem, start: Start) -> Mapping[str, ArrayLike] | None:

@@ -164,7 +164,7 @@ def check_result(result: SearchResult, problem: Problem) -> None:
     _promise(result.solution.keys() == names, f"the solution does not order {', '.join(names)}")
     for name, domain in problem.domains.items():
         _promise(contains(domain, result.solution[name]), f"the order of {name!r} is not legal")
-    value = problem.evaluate(result.solution)
+    value = problem.evaluate(result.solution, result.tiles)
     close = _close(problem)
     _promise(abs(result.score - value) <= close, "score is not the recomputed score")
     _promise(abs(result.total - problem.total) <= close, "total is not the sum of the scores")
@@ -175,8 +175,8 @@ def check_result(result: SearchResult, problem: Problem) -> None:
     scores = [point.score for point in result.trace]
     _promise(scores == sorted(scores), "the trace of best scores falls")
     _promise(not scores or scores[-1] <= result.score + close, "the trace ends above the score")
-    for term in problem.terms:
-        mask = term.permuted_mask(result.solution)
+    for index, term in enumerate(problem.terms):
+        mask = term.permuted_mask(result.solution, result.tiles.get(index))
         _promise(term.pattern.accepts(mask), f"the mask of {term.name!r} breaks its pattern")
 
 

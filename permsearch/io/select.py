@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from permsearch.errors import PatternError, PermsearchError
 from permsearch.io.dtypes import FLOATS, SMALL_INTEGERS, WIDE_INTEGERS
 from permsearch.io.source import TensorInfo, TensorSource, no_tensor
-from permsearch.patterns import NM, Pattern
+from permsearch.patterns import NM, Pattern, padded_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +97,10 @@ def refusal(
     if pad and isinstance(pattern, NM) and info.shape[1] <= pattern.n:
         return f"{info.shape[1]} columns, all of which {pattern} would keep"
     try:
-        pattern.check(_padded(info.shape, pattern) if pad else info.shape)
+        pattern.check(padded_shape(pattern, info.shape) if pad else info.shape)
     except PatternError as error:
         return str(error).rstrip(".")
     return None
-
-
-def _padded(shape: tuple[int, ...], pattern: Pattern) -> tuple[int, ...]:
-    multiple = pattern.m if isinstance(pattern, NM) else 1
-    return (shape[0], shape[1] + -shape[1] % multiple, *shape[2:])
 
 
 def select(

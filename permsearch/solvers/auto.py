@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,6 +17,8 @@ from permsearch.solvers.compose import Share, joined
 from permsearch.solvers.exhaustive import MAX_COLUMNS, Exhaustive
 from permsearch.solvers.local import Local
 from permsearch.solvers.matching import Matching
+from permsearch.solvers.matrices import MatrixSolver, matrix_obstacle, solve_matrices
+from permsearch.solvers.registry import get_solver
 from permsearch.stack import Stack, obstacle
 from permsearch.stop import MaxSteps, StoppingCriterion
 
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 _MATCHED = 1024  # columns up to which 1:2 is solved to proven optimality at any budget
-_LOCAL_STEPS = 20_000  # swaps tried on what no column solver takes
+_LOCAL_STEPS = 20_000  # swaps tried on what no other solver takes
+Start: TypeAlias = Mapping[str, ArrayLike] | None
+# What searches for a pattern that is not N:M, by its kind.
+_PREFERRED: dict[type, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +39,11 @@ class Auto(ColumnSolver):
     - up to 16 columns: `exhaustive`, proven;
     - 1:2 up to 1024 columns: `matching`, proven, whatever the budget;
     - everything else that is N:M: `anneal`, whose schedule fills the budget;
-    - other patterns, units that straddle groups, ragged segments: `local`, after the rest and with
-      as many steps, 20,000 at most.
+    - a weight of another pattern whose axes are free and its own: the solver of that pattern;
+    - what is left (units that straddle groups, ragged segments, weights of other patterns that
+      share an axis): `local`, after the rest and with as many steps, 20,000 at most.
 
-    Steps are those of the method that is used; without a criterion it is `anneal`'s default.
+    Steps are those of the method that is used; without a criterion it is that method's default.
     """
 
     scheduled: ClassVar[bool] = True
@@ -61,40 +67,105 @@ class Auto(ColumnSolver):
         seed: int = 0,
     ) -> SearchResult:
         """Return orders that retain no less than the start's."""
-        stop = self.default_stop if stop is None else stop
-        odd = {name for name in problem.sensitive if obstacle(problem, name) is not None}
-        if odd:
-            return self._in_two_parts(problem, odd, stop, start, seed)
-        return solve_columns(self, problem, stop=stop, start=start, seed=seed)
-
-    def _in_two_parts(
-        self,
-        problem: Problem,
-        odd: set[str],
-        stop: StoppingCriterion,
-        start: Mapping[str, ArrayLike] | None,
-        seed: int,
-    ) -> SearchResult:
-        """Search what can be stacked in half the budget, then the odd variables by swaps."""
-        plain = set(problem.sensitive) - odd
-        if not plain:
-            return replace(
-                Local().solve(problem, stop=stop, start=start, seed=seed), solver=str(self)
-            )
-        first = solve_columns(
-            self, problem, stop=Share(stop, 2), start=start, seed=seed, variables=plain
-        )
-        # the steps of the first part are all the second goes by, so that steps repeat the run
-        rest = MaxSteps(min(first.steps, _LOCAL_STEPS))
-        local = Local(variables=tuple(sorted(odd)))
-        second = local.solve(problem, stop=rest, start=first.solution, seed=seed)
-        status = first.status if first.status is Status.STOPPED else second.status
-        return replace(joined(first, second, str(self)), status=status, steps=2 * first.steps)
+        ways = _ways(self, problem)
+        if len(ways) == 1:
+            only = ways[0]
+            found = only.solve(only.default_stop if stop is None else stop, start, seed)
+            return replace(found, solver=str(self))
+        return _in_parts(self, problem, ways, stop, start, seed)
 
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget
     ) -> Iterator[Step]:
         return method_for(len(stack.columns), stack.m)._run(stack, order, rng, budget)  # noqa: SLF001
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A method and the part of a problem that it searches."""
+
+    default_stop: StoppingCriterion
+    solve: Callable[[StoppingCriterion, Start, int], SearchResult]
+    most: int | None = None  # steps that it is given at most after others
+
+
+def _ways(auto: Auto, problem: Problem) -> list[_Way]:
+    """Return how the parts of a problem are searched; one way at least."""
+    odd = {name for name in problem.sensitive if obstacle(problem, name) is not None}
+    plain = set(problem.sensitive) - odd
+    ways = [_columns(auto, problem, plain)] if plain or not odd else []
+    for name, terms in weights(problem, odd).items():
+        ways.append(_matrices(name, problem, terms))
+        odd -= {variable for index in terms for variable in problem.terms[index].sensitive}
+    return [*ways, _swaps(problem, odd)] if odd else ways
+
+
+def weights(problem: Problem, odd: set[str]) -> dict[str, list[int]]:
+    """Return the terms that a solver of their pattern takes, by the solver's name."""
+    found: dict[str, list[int]] = {}
+    for index, term in enumerate(problem.terms):
+        name = next((n for kind, n in _PREFERRED.items() if isinstance(term.pattern, kind)), None)
+        if name is None or not term.sensitive & odd or matrix_obstacle(problem, term):
+            continue
+        solver = get_solver(name)
+        assert isinstance(solver, MatrixSolver)
+        if solver.refuses(problem, term) is None:
+            found.setdefault(name, []).append(index)
+    return found
+
+
+def _columns(auto: Auto, problem: Problem, variables: set[str]) -> _Way:
+    def run(stop: StoppingCriterion, start: Start, seed: int) -> SearchResult:
+        return solve_columns(auto, problem, stop=stop, start=start, seed=seed, variables=variables)
+
+    return _Way(auto.default_stop, run)
+
+
+def _matrices(name: str, problem: Problem, terms: list[int]) -> _Way:
+    solver = get_solver(name)
+    assert isinstance(solver, MatrixSolver)
+
+    def run(stop: StoppingCriterion, start: Start, seed: int) -> SearchResult:
+        return solve_matrices(solver, problem, stop=stop, start=start, seed=seed, terms=terms)
+
+    return _Way(solver.default_stop, run)
+
+
+def _swaps(problem: Problem, variables: set[str]) -> _Way:
+    local = Local(variables=tuple(sorted(variables)))
+
+    def run(stop: StoppingCriterion, start: Start, seed: int) -> SearchResult:
+        return local.solve(problem, stop=stop, start=start, seed=seed)
+
+    return _Way(MaxSteps(_LOCAL_STEPS), run, _LOCAL_STEPS)
+
+
+def _in_parts(
+    auto: Auto,
+    problem: Problem,
+    ways: list[_Way],
+    stop: StoppingCriterion | None,
+    start: Start,
+    seed: int,
+) -> SearchResult:
+    """Search the parts one after another, each in its share of the budget."""
+    share = Share(ways[0].default_stop if stop is None else stop, len(ways))
+    result = ways[0].solve(share, start, seed)
+    # the steps of the first part are all the others go by, so that steps repeat the run
+    granted = result.steps
+    for way in ways[1:]:
+        most = granted if way.most is None else min(granted, way.most)
+        following = way.solve(MaxSteps(most), result.solution, seed)
+        status = result.status if result.status is Status.STOPPED else following.status
+        tiles = {**result.tiles, **following.tiles}
+        result = replace(
+            joined(result, following, str(auto)),
+            solution=following.solution,
+            score=problem.evaluate(following.solution, tiles),
+            details={"tiles": tiles} if tiles else {},
+            status=status,
+        )
+    return replace(result, steps=len(ways) * granted)
 
 
 def method_for(columns: int, m: int) -> ColumnSolver:

@@ -47,7 +47,12 @@ class Rest:
 
 
 def joined(first: SearchResult, second: SearchResult, solver: str) -> SearchResult:
-    """Return the second result as the end of one run that began with the first."""
+    """Return the second result as the end of one run that began with the first.
+
+    The tiles' own orders are not handed on with a start, so the second may end below the first;
+    the better of the two is what the run has found.
+    """
+    best = first if first.score > second.score else second
     moved = tuple(
         TracePoint(
             point.step + first.steps,
@@ -59,6 +64,9 @@ def joined(first: SearchResult, second: SearchResult, solver: str) -> SearchResu
     )
     return replace(
         second,
+        solution=best.solution,
+        score=best.score,
+        details=best.details,
         baseline=first.baseline,
         steps=first.steps + second.steps,
         runtime=first.runtime + second.runtime,

@@ -42,6 +42,9 @@ class Step:
     limit
         What no order of the stack exceeds, in the stack's units and rounded up, and the kind of
         that bound; None where the solver knows none.
+    tiles
+        The orders that the tiles of the pattern keep for themselves under this order, integer
+        array (tiles, kept); None leaves them to the pattern.
     """
 
     steps: int
@@ -51,6 +54,7 @@ class Step:
     optimal: bool = False
     planned: bool = False
     limit: tuple[float, str] | None = None
+    tiles: NDArray[np.int64] | None = None
 
 
 class Clock:
@@ -86,6 +90,7 @@ class Run:
     best: float = 0.0
     trace: list[TracePoint] = field(default_factory=list)
     limits: list[tuple[Piece, float, str]] = field(default_factory=list)  # that the solver proved
+    tiles: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # of the terms that have any
 
     @classmethod
     def begin(
@@ -134,9 +139,10 @@ class Run:
         details: Mapping[str, Any] | None = None,
     ) -> SearchResult:
         """Return the result: score recomputed, never below the start, bounded."""
-        score = self.problem.evaluate(solution)
+        tiles = dict(self.tiles)
+        score = self.problem.evaluate(solution, tiles)
         if score < self.baseline:
-            solution, score = self.start, self.baseline
+            solution, score, tiles = self.start, self.baseline, {}
         limit = bounds.by_pieces(self.problem, self.limits)
         ceiling = bounds.unconstrained(self.problem)
         attained = score >= ceiling * (1 - _ROUNDING) or not self.problem.sensitive
@@ -164,7 +170,7 @@ class Run:
             trace=tuple(replace(p, score=min(p.score, score)) for p in self.trace),
             solver=str(solver),
             seed=seed,
-            details=dict(details or {}),
+            details={**(details or {}), **({"tiles": tiles} if tiles else {})},
         )
 
 

@@ -16,9 +16,11 @@ from permsearch.domains import Free
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
 from permsearch.solvers.anneal import Anneal, prefers_swaps
-from permsearch.solvers.auto import Auto, method_for
+from permsearch.solvers.auto import Auto, method_for, weights
 from permsearch.solvers.base import ColumnSolver, Solver
 from permsearch.solvers.compose import Multistart, Then
+from permsearch.solvers.matrices import MatrixSolver, tiny_problem
+from permsearch.solvers.registry import get_solver
 from permsearch.solvers.swap import Swap, polish
 from permsearch.solvers.window import Window
 from permsearch.stack import obstacle
@@ -63,11 +65,14 @@ def limited_in_time(stop: StoppingCriterion | None) -> bool:
 def warm_up(solver: Solver, problem: Problem) -> None:
     """Compile or load the kernels that a solver needs for a problem.
 
-    Solvers that are no `ColumnSolver` are left alone, apart from `Then` and `Multistart`, whose
-    parts are warmed up.
+    Solvers that are no `ColumnSolver` or `MatrixSolver` are left alone, apart from `Then` and
+    `Multistart`, whose parts are warmed up.
     """
     done: list[tuple[ColumnSolver, _Shape]] = []
     for part in _parts(solver):
+        _warm_up_weights(part, problem)
+        if isinstance(part, MatrixSolver):
+            continue
         for shape in _shapes(problem):
             method = method_for(shape.columns, shape.m) if isinstance(part, Auto) else part
             if isinstance(method, Anneal) and method.method == "auto":
@@ -88,6 +93,28 @@ def _warm_up(solver: ColumnSolver, problem: Problem) -> None:
         _descend(problem)
 
 
+def _warm_up_weights(solver: Solver, problem: Problem) -> None:
+    """Run the solvers of patterns that are not N:M on a tiny weight of each."""
+    if isinstance(solver, Auto):
+        odd = {name for name in problem.sensitive if obstacle(problem, name) is not None}
+        chosen = {get_solver(name): terms for name, terms in weights(problem, odd).items()}
+    else:
+        chosen = {solver: list(range(len(problem.terms)))}
+    for method, terms in chosen.items():
+        if not isinstance(method, MatrixSolver):
+            continue
+        tiny = {str(small.terms[0].pattern): small for small in _tiny(problem, terms)}
+        for small in tiny.values():
+            if method.supports(small) is None:
+                method.solve(small, stop=MaxSteps(method.warm_steps))
+
+
+def _tiny(problem: Problem, terms: list[int]) -> Iterator[Problem]:
+    for index in terms:
+        if problem.terms[index].sensitive & set(problem.sensitive):
+            yield tiny_problem(problem, problem.terms[index])
+
+
 def _descend(problem: Problem) -> None:
     """Call the kernels of a descent: which of them a short run reaches depends on luck."""
     from permsearch.kernels.swap import improving_pairs
@@ -103,9 +130,9 @@ def _descend(problem: Problem) -> None:
     improving_pairs(np.zeros((2, 2), np.float32), np.zeros(2, np.float32), 1.0)
 
 
-def _parts(solver: Solver) -> Iterator[ColumnSolver]:
-    """Yield the column solvers that a solver is made of."""
-    if isinstance(solver, ColumnSolver):
+def _parts(solver: Solver) -> Iterator[ColumnSolver | MatrixSolver]:
+    """Yield the solvers that a solver is made of."""
+    if isinstance(solver, ColumnSolver | MatrixSolver):
         yield solver
     elif isinstance(solver, Then):
         for part in solver.parts:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from permsearch.arrays import as_scores, frozen_scores, magnitude, pad_columns, to_numpy
+from permsearch.arrays import as_scores, frozen_scores, magnitude, pad_to, to_numpy
 from permsearch.errors import ScoresError
 
 WEIGHT: NDArray[np.float32] = np.array(
@@ -127,7 +127,7 @@ def test_to_numpy_widens_exactly() -> None:
 def test_padding_appends_zero_columns(columns: int, added: int, taps: tuple[int, ...]) -> None:
     """Zero columns come last and complete the group; what fits is returned as it is."""
     scores = np.ones((2, columns, *taps), np.float32)
-    padded = pad_columns(scores, 4)
+    padded = pad_to(scores, (2, columns + added, *taps))
     assert padded.shape == (2, columns + added, *taps)
     assert (padded[:, :columns] == 1).all()
     assert (padded[:, columns:] == 0).all()

@@ -133,7 +133,7 @@ def test_few_columns_can_be_padded(columns: int) -> None:
 
 def test_padding_serves_groups_of_columns_only() -> None:
     """A pattern without groups has nothing to pad."""
-    with pytest.raises(ProblemError, match="serves N:M patterns"):
+    with pytest.raises(ProblemError, match="serves patterns with tiles"):
         ps.search(WEIGHT, "unstructured@0.5", solver="none", pad=True)
 
 
