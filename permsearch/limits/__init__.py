@@ -1,0 +1,1 @@
+"""Upper limits of clustering patterns, as functions of arrays: see docs/bounds.md."""
