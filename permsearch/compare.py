@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from permsearch.io.jsontext import json_text
 from permsearch.io.opening import Tensors, open_tensors
 from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorInfo, TensorSource
-from permsearch.patterns import Pattern, parse_pattern
+from permsearch.patterns import Axis, Pattern, parse_pattern
 from permsearch.provenance import provenance
 from permsearch.result import SearchResult
 from permsearch.rows import Row, csv_text, result_row
@@ -113,6 +113,7 @@ def compare(
     seed: int = 0,
     pad: bool = False,
     bound: bool = False,
+    permute: Iterable[Axis] | None = None,
 ) -> Comparison:
     """Return what several solvers retain on the same tensors.
 
@@ -137,6 +138,8 @@ def compare(
         work for every solver: limit seconds to compare them.
     bound
         Whether the tighter bound is computed, once per tensor.
+    permute
+        The axes to reorder, "rows", "cols" or both; None: those that matter to the pattern.
 
     Examples
     --------
@@ -148,7 +151,8 @@ def compare(
     """
     chosen = _listed(solvers)
     source = open_tensors(tensors)
-    options = SearchOptions(parse_pattern(pattern), "none", stop, seed, pad, bound)
+    axes = None if permute is None else tuple(permute)
+    options = SearchOptions(parse_pattern(pattern), "none", stop, seed, pad, bound, axes)
     selection = select(source, options.pattern, only, exclude=exclude, pad=pad)
     rows: list[Row] = []
     skipped = list(selection.skipped)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,15 +15,13 @@ from permsearch.errors import PermsearchError, ScoresError
 from permsearch.io.opening import Tensors, open_tensors
 from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorSource
-from permsearch.patterns import Pattern, parse_pattern
+from permsearch.patterns import Axis, Pattern, parse_pattern
 from permsearch.result import SearchResult
 from permsearch.solve import search, single
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
 from permsearch.solvers.warm import warm_up
 from permsearch.stop import StoppingCriterion, check_criterion
-
-_WARM_ROWS = 32
 
 _log = logging.getLogger(__name__)
 
@@ -40,9 +38,11 @@ class SearchOptions:
         As in `permsearch.search`, for each tensor anew: a tensor's result does not depend on
         which others are searched.
     pad
-        Whether zero columns may be added.
+        Whether zero rows and columns may be added.
     bound
         Whether the tighter bound is computed after each search.
+    permute
+        The axes to reorder; None: those that matter to the pattern.
     """
 
     pattern: Pattern
@@ -51,6 +51,7 @@ class SearchOptions:
     seed: int = 0
     pad: bool = False
     bound: bool = False
+    permute: tuple[Axis, ...] | None = None
 
     def search(self, weight: NDArray[Any], name: str) -> SearchResult:
         """Return the result for one weight; errors name it."""
@@ -58,6 +59,7 @@ class SearchOptions:
             result = search(
                 weight,
                 self.pattern,
+                permute=self.permute,
                 solver=self.solver,
                 stop=self.stop,
                 seed=self.seed,
@@ -80,7 +82,7 @@ class SearchOptions:
         is left for its own search to tell.
         """
         with contextlib.suppress(PermsearchError):
-            problem = single(weight[:_WARM_ROWS], self.pattern, pad=self.pad)
+            problem = single(weight, self.pattern, permute=self.permute, pad=self.pad)
             warm_up(get_solver(self.solver), problem)
 
 
@@ -159,6 +161,7 @@ def search_all(
     seed: int = 0,
     pad: bool = False,
     bound: bool = False,
+    permute: Iterable[Axis] | None = None,
 ) -> SearchAll:
     """Return an iterator over (name, result), one search per tensor, in the file's order.
 
@@ -182,6 +185,8 @@ def search_all(
         As in `permsearch.search`, for each tensor anew.
     bound
         Whether the tighter bound is computed after each search.
+    permute
+        The axes to reorder, "rows", "cols" or both; None: those that matter to the pattern.
 
     Raises
     ------
@@ -206,10 +211,11 @@ def search_all(
     """
     opened = open_tensors(source)
     parsed = parse_pattern(pattern)
+    axes = None if permute is None else tuple(permute)
     get_solver(solver)  # a misspelt one is told before anything is read
     if stop is not None:
         check_criterion(stop)
     selection = select(opened, parsed, only, exclude=exclude, pad=pad)
     for skip in selection.surprising():
         _log.warning("skipped %s", skip)
-    return SearchAll(opened, selection, SearchOptions(parsed, solver, stop, seed, pad, bound))
+    return SearchAll(opened, selection, SearchOptions(parsed, solver, stop, seed, pad, bound, axes))

@@ -25,7 +25,7 @@ from permsearch.io.jsontext import json_text
 from permsearch.io.opening import open_tensors
 from permsearch.io.select import Unusable, select
 from permsearch.io.source import TensorInfo, TensorSource
-from permsearch.patterns import Pattern
+from permsearch.patterns import Axis, Pattern
 from permsearch.provenance import provenance
 from permsearch.rows import Row, result_row
 from permsearch.search_all import SearchOptions, tightened
@@ -48,6 +48,7 @@ def bound_command(
     *,
     path: Path,
     pattern: Pattern,
+    permute: tuple[Axis, ...] | None,
     globs: tuple[str, ...],
     excluded: tuple[str, ...],
     pad: bool,
@@ -55,14 +56,14 @@ def bound_command(
     seconds: float | None,
     json_file: str | None,
 ) -> None:
-    """Tell what no column order can exceed, for every tensor in PATH.
+    """Tell what no order can exceed, for every tensor in PATH.
 
     The bound is a share of the total score, as is what the order in the file retains (start).
     """
     source = open_tensors(path)
     selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     tell_skipped(selection)
-    options = SearchOptions(pattern, "none", criterion(None, None), seed, pad)
+    options = SearchOptions(pattern, "none", criterion(None, None), seed, pad, permute=permute)
     stop = criterion(None, seconds)
     quiet = json_file == "-"
     table = Table(BOUNDED, name_width([info.name for info in selection.chosen]), quiet=quiet)

@@ -28,7 +28,7 @@ from permsearch.compare import DEFAULT_SOLVERS, Comparison, about, by_steps, com
 from permsearch.io.opening import open_tensors
 from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorSource
-from permsearch.patterns import Pattern
+from permsearch.patterns import Axis, Pattern
 from permsearch.rows import Row
 from permsearch.search_all import SearchOptions
 
@@ -62,6 +62,7 @@ def compare_command(
     *,
     path: Path,
     pattern: Pattern,
+    permute: tuple[Axis, ...] | None,
     globs: tuple[str, ...],
     excluded: tuple[str, ...],
     pad: bool,
@@ -80,7 +81,7 @@ def compare_command(
     A step is another amount of work for every solver, so --seconds is what compares them.
     """
     check_outputs_differ({"--json": json_file, "--csv": csv_file, "--html": html})
-    options = SearchOptions(pattern, "none", criterion(steps, seconds), seed, pad, tight)
+    options = SearchOptions(pattern, "none", criterion(steps, seconds), seed, pad, tight, permute)
     check_report_can_be_made(html)
     source = open_tensors(path)
     selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)

@@ -6,12 +6,12 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from permsearch.errors import FileError, PermsearchError, unknown
-from permsearch.patterns import Pattern, parse_pattern
+from permsearch.patterns import Axis, Pattern, parse_pattern
 from permsearch.solvers.registry import solver_names
 from permsearch.stop import MaxSeconds, MaxSteps, StoppingCriterion
 
@@ -65,6 +65,27 @@ class SolversType(click.ParamType[tuple[str, ...]]):
         if not names:
             self.fail("name at least one solver.", param, ctx)
         return tuple(dict.fromkeys(names))
+
+
+class AxesType(click.ParamType[tuple[Axis, ...]]):
+    """The axes to reorder, separated by commas."""
+
+    name = "axes"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Axis, ...]:
+        """Return the axes, or fail with the ones there are."""
+        if not isinstance(value, str):
+            return tuple(value)
+        known = get_args(Axis)
+        names = [name.strip() for name in value.split(",") if name.strip()]
+        for name in names:
+            if name not in known:
+                self.fail(str(unknown("axis", name, known)), param, ctx)
+        if not names:
+            self.fail("name rows, cols or both.", param, ctx)
+        return tuple(axis for axis in known if axis in names)
 
 
 class SecondsType(click.FloatRange):
@@ -146,6 +167,11 @@ _PROBLEM = (
         help="What a mask must look like: 2:4 keeps 2 of every 4 consecutive columns.",
     ),
     click.option(
+        "--permute",
+        type=AxesType(),
+        help="The axes to reorder: rows, cols or rows,cols. Those that matter without it.",
+    ),
+    click.option(
         "--tensor",
         "-t",
         "globs",
@@ -163,7 +189,7 @@ _PROBLEM = (
     click.option(
         "--pad",
         is_flag=True,
-        help="Add zero columns where the columns do not split into whole groups.",
+        help="Add zero rows and columns where the axes do not split into whole tiles.",
     ),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
 )
@@ -179,7 +205,7 @@ _LIMITS = (
 
 
 def problem_options(function: _Function) -> _Function:
-    """Add --pattern, --tensor, --exclude, --pad and --seed."""
+    """Add --pattern, --permute, --tensor, --exclude, --pad and --seed."""
     return _all(_PROBLEM, function)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from numpy.typing import NDArray
 
 from permsearch.cli.group import Interrupted
 from permsearch.cli.interrupt import interrupts_wait
@@ -34,8 +35,9 @@ from permsearch.io.manifest import ANEW, MANIFEST, Damaged, Record
 from permsearch.io.opening import open_tensors
 from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorInfo, TensorSource
-from permsearch.patterns import Pattern
+from permsearch.patterns import Axis, Pattern
 from permsearch.provenance import provenance
+from permsearch.result import SearchResult
 from permsearch.rows import Row, result_row
 from permsearch.search_all import SearchOptions
 
@@ -110,7 +112,7 @@ class Job:
         }
         with interrupts_wait():
             if self.writer is not None:
-                self.writer.add(record, result.mask, cols=result.cols)
+                self.writer.add(record, result.mask, **_orders(result))
             self._keep(row, info)
 
     def _keep(self, row: Row, info: TensorInfo) -> None:
@@ -162,6 +164,7 @@ def search_command(
     *,
     path: Path,
     pattern: Pattern,
+    permute: tuple[Axis, ...] | None,
     globs: tuple[str, ...],
     excluded: tuple[str, ...],
     pad: bool,
@@ -175,10 +178,10 @@ def search_command(
     dry_run: bool,
     json_file: str | None,
 ) -> None:
-    """Search a column order for every tensor in PATH.
+    """Search orders of the axes that matter to the pattern for every tensor in PATH.
 
-    Each tensor is searched on its own, along its input channels. Without --steps or --seconds each
-    solver has its own limit, a few seconds for a 1024 x 1024 matrix.
+    Each tensor is searched on its own; for N:M, along its input channels. Without --steps or
+    --seconds each solver has its own limit, a few seconds for a 1024 x 1024 matrix.
     """
     stop = criterion(steps, seconds)
     if overwrite and out is None:
@@ -187,6 +190,7 @@ def search_command(
     selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     settings = {
         "pattern": str(pattern),
+        "permute": None if permute is None else ",".join(permute),
         "solver": solver,
         "seed": seed,
         "steps": steps,
@@ -198,7 +202,7 @@ def search_command(
         show_plan(selection, pattern, settings, source, None if overwrite else out, json_file)
         return
     tell_skipped(selection)
-    options = SearchOptions(pattern, solver, stop, seed, pad, tight)
+    options = SearchOptions(pattern, solver, stop, seed, pad, tight, permute)
     with ExitStack() as stack:
         writer = None
         if out is not None:
@@ -215,6 +219,16 @@ def search_command(
     if out is not None and job.rows:
         click.echo(f"wrote {len(job.rows)} masks and orders to {out}", err=True)
     end_with(job.failed)
+
+
+def _orders(result: SearchResult) -> dict[str, NDArray[Any] | None]:
+    """Return the orders to store: those of the axes that were searched, and the tiles' own."""
+    (term,) = result.problem.terms
+    return {
+        "rows": None if term.rows is None else result.rows,
+        "cols": None if term.cols is None else result.cols,
+        "tiles": result.tiles.get(0),
+    }
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class Stored:
     masks: SafetensorsFile
     orders: SafetensorsFile
     mask_key: str
-    order_keys: Mapping[str, str]  # "rows" or "cols" -> name in `orders`
+    order_keys: Mapping[str, str]  # "rows", "cols" or "tiles" -> name in `orders`
 
     @property
     def merged(self) -> bool:
@@ -82,6 +82,19 @@ class Stored:
         size = len(stored) if stored.ndim == 1 else -1
         return as_order(stored, size, f"{self.orders.where}: the order {key!r}")
 
+    def tiles(self) -> NDArray[np.int64] | None:
+        """Return the orders that the pattern's tiles keep for themselves, if there are any."""
+        key = self.order_keys.get("tiles")
+        if key is None:
+            return None
+        stored = self.orders.read(key)
+        if stored.ndim != 2:
+            raise FileError(
+                f"{self.orders.where}: {key!r} should be one row a tile, found shape "
+                f"{list(stored.shape)}; the bundle is damaged."
+            )
+        return stored.astype(np.int64)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleEntry:
@@ -98,6 +111,9 @@ class BundleEntry:
     rows, cols
         Orders, position -> old index; None where an axis stays as it is. With padding, `cols`
         covers the added zero columns too.
+    tiles
+        For patterns whose tiles keep orders of their own, (tiles, kept): the columns, counted in
+        storage order, that a tile keeps, as they stand in its groups; else None.
     record
         Everything else the manifest tells.
     """
@@ -107,6 +123,7 @@ class BundleEntry:
     mask: Mask
     rows: Order | None
     cols: Order | None
+    tiles: NDArray[np.int64] | None
     record: Record
 
 
@@ -180,7 +197,7 @@ class MaskBundle(Mapping[str, BundleEntry]):
         mask = unpack_mask(stored.bits(), tuple(stored.record["shape"]))
         pattern = parse_pattern(stored.record["pattern"])
         rows, cols = stored.order("rows"), stored.order("cols")
-        return BundleEntry(name, pattern, mask, rows, cols, stored.record)
+        return BundleEntry(name, pattern, mask, rows, cols, stored.tiles(), stored.record)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._stored)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from permsearch.errors import FileError
 from permsearch.io.atomic import check_writable, written_aside
@@ -101,7 +102,13 @@ class BundleWriter:
             )
 
     def add(
-        self, record: Record, mask: Mask, *, cols: Order | None, rows: Order | None = None
+        self,
+        record: Record,
+        mask: Mask,
+        *,
+        cols: Order | None,
+        rows: Order | None = None,
+        tiles: NDArray[np.int64] | None = None,
     ) -> None:
         """Store a finished tensor; it is on the disk, whole, when this returns.
 
@@ -113,9 +120,11 @@ class BundleWriter:
             Boolean, in the layout of the weight that came in, true = kept.
         cols, rows
             Orders, position -> old index; None where an axis stays as it is.
+        tiles
+            The orders that the pattern's tiles keep for themselves, (tiles, kept), if any.
         """
         self._open_manifest()
-        orders = {"rows": rows, "cols": cols}
+        orders = {"rows": rows, "cols": cols, "tiles": tiles}
         used = {axis: order for axis, order in orders.items() if order is not None}
         record = {
             **plain(record),

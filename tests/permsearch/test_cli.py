@@ -442,4 +442,4 @@ def test_other_packages_add_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("hello").stdout == "hello\n"
     result = run("gone", "--any", "thing")
     assert (result.exit_code, "no_such_module" in result.stderr) == (1, True)
-    assert "Search a column order" in run("search", "--help").stdout
+    assert "Search orders of the axes" in run("search", "--help").stdout
