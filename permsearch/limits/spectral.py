@@ -23,7 +23,6 @@ That is what matrices with columns of very different scales need.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -32,13 +31,13 @@ from numpy.typing import NDArray
 
 from permsearch.limits.rounding import up
 from permsearch.limits.rows import Scores
+from permsearch.limits.section import lowest
 
 Floats: TypeAlias = NDArray[np.float64]
 
 _POWERS = (0.0, 0.5, 1.0)  # of a column's scatter, as its weight
 _HALVINGS = 50  # of the interval of a price
 _SECTIONS = 30  # golden ones, of the interval of the root's tangent
-_GOLDEN = 0.6180339887498949
 _SLACK = 2.0**-48  # of eigenvalues, for each row of their matrix
 _FLAT = 1e-6  # least weight of a column, relative to the largest
 
@@ -89,25 +88,8 @@ def _largest(axes: tuple[_Shares, ...], constant: float, rooted: float, energy: 
     most = rooted + sum(float(np.maximum(axis.linear, 0).sum()) for axis in axes)
     if scale == 0 or most <= 0:
         return constant + sum(axis.most(0.0) for axis in axes)
-    return _lowest(lambda power: at(float(np.exp(power))), np.log(most) / 2 - 9, np.log(most) / 2)
-
-
-def _lowest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the least value that a golden section sees."""
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = function(left), function(right)
-    best = min(at_left, at_right)
-    for _ in range(_SECTIONS):
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = function(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = function(right)
-        best = min(best, at_left, at_right)
-    return best
+    middle = float(np.log(most)) / 2
+    return lowest(lambda power: at(float(np.exp(power))), middle - 9, middle, _SECTIONS)
 
 
 def energy(matrix: Floats, count: int) -> float:
