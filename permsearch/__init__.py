@@ -22,7 +22,7 @@ from permsearch.errors import (
     UnsupportedProblem,
 )
 from permsearch.orders import Order, compose, expand, identity, invert
-from permsearch.patterns import NM, Pattern, Unstructured, parse_pattern
+from permsearch.patterns import NM, VNM, HiNM, Pattern, Unstructured, parse_pattern
 from permsearch.problem import Problem, Solution, Term, random_solution
 from permsearch.result import SearchResult, Status, TracePoint
 from permsearch.search_all import search_all
@@ -48,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "NM",
+    "VNM",
     "AllOf",
     "AnyOf",
     "Bound",
@@ -56,6 +57,7 @@ __all__ = [
     "FileError",
     "Fixed",
     "Free",
+    "HiNM",
     "Horizon",
     "MaxCpuSeconds",
     "MaxSeconds",

@@ -175,9 +175,7 @@ def live_columns(scores, v, numbers, scale, live, value):
             pair_tables(panel[g * m : g * m + m], members, 0, v, high, both)
             best = set_values(high, both, numbers, values)
             least = np.float32(best * (1 - (v + 8) * _ULP) - v * _TINY)
-            value[t, g] = _choose(
-                scores, t * v, t * v + v, g * m, values, m, least, live[t, g]
-            )
+            value[t, g] = _choose(scores, t * v, t * v + v, g * m, values, m, least, live[t, g])
 
 
 @njit(cache=True, nogil=True)

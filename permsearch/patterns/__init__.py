@@ -13,15 +13,19 @@ from permsearch.patterns.base import (
     counted,
     padded_shape,
 )
+from permsearch.patterns.hinm import HiNM
 from permsearch.patterns.nm import MAX_M, NM
 from permsearch.patterns.parse import PATTERNS, parse_pattern
 from permsearch.patterns.unstructured import Unstructured
+from permsearch.patterns.vnm import VNM
 
 __all__ = [
     "MAX_M",
     "NM",
     "PATTERNS",
+    "VNM",
     "Axis",
+    "HiNM",
     "Limited",
     "Mask",
     "Pattern",

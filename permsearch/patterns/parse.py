@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from permsearch.errors import PatternError, unknown
 from permsearch.patterns.base import Pattern
+from permsearch.patterns.hinm import HiNM
 from permsearch.patterns.nm import NM
 from permsearch.patterns.unstructured import Unstructured
+from permsearch.patterns.vnm import VNM
 
-PATTERNS = (NM, Unstructured)
+PATTERNS = (NM, Unstructured, VNM, HiNM)
 
 
 def parse_pattern(text: str | Pattern) -> Pattern:

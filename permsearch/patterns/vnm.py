@@ -1,4 +1,4 @@
-"""V:N:M sparsity: blocks of V rows and M columns with four live columns, two of them in each row."""
+"""V:N:M sparsity: V x M blocks have four live columns, of which every row keeps two."""
 
 from __future__ import annotations
 
@@ -137,4 +137,3 @@ class VNM:
             from permsearch.limits.spectral import live_spectral
 
             yield live_spectral(rows, self.v, LIVE * groups, KEPT * groups), "spectral"
-
