@@ -89,7 +89,7 @@ def _largest(axes: tuple[_Shares, ...], constant: float, rooted: float, energy: 
     if scale == 0 or most <= 0:
         return constant + sum(axis.most(0.0) for axis in axes)
     middle = float(np.log(most)) / 2
-    return lowest(lambda power: at(float(np.exp(power))), middle - 9, middle, _SECTIONS)
+    return lowest(lambda power: at(float(np.exp(power))), middle - 14, middle, _SECTIONS)
 
 
 def energy(matrix: Floats, count: int) -> float:
