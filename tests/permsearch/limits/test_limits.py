@@ -1,4 +1,4 @@
-"""No limit of a clustering pattern lies below the best of all masks and orders, tried one by one."""
+"""No limit of a clustering pattern lies below the best of all masks and orders."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def matrix(kind: str, rows: int, cols: int, seed: int) -> Matrix:
     if kind == "zeros":
         return normal * (rng.random(normal.shape) < 0.2)
     if kind == "equal columns":
-        return normal[:, rng.integers(0, 2, cols)]
+        return normal[:, rng.integers(0, min(2, cols), cols)]
     if kind == "equal rows":
         return normal[rng.integers(0, 2, rows)]
     if kind == "column scales":
@@ -79,7 +79,7 @@ def best_blocks(scores: Matrix, shape: tuple[int, int], kept: int) -> float:
     best = 0.0
     for rows in groupings(tuple(range(scores.shape[0])), shape[0]):
         for cols in groupings(tuple(range(scores.shape[1])), shape[1]):
-            best = max(best, largest(sum(sums(scores, rows, cols), []), kept))
+            best = max(best, largest([*itertools.chain(*sums(scores, rows, cols))], kept))
     return best
 
 
