@@ -6,6 +6,7 @@ Arrays in, orders and masks out. ``ps.search(weight, "2:4")`` is what most users
 from __future__ import annotations
 
 from permsearch import instances
+from permsearch.allocation import allocate, layer_options
 from permsearch.arrays import as_scores, magnitude
 from permsearch.bounds import Bound, bound
 from permsearch.compare import Comparison, compare
@@ -89,6 +90,7 @@ __all__ = [
     "UnknownName",
     "Unstructured",
     "UnsupportedProblem",
+    "allocate",
     "as_scores",
     "bound",
     "compare",
@@ -98,6 +100,7 @@ __all__ = [
     "identity",
     "instances",
     "invert",
+    "layer_options",
     "magnitude",
     "parse_pattern",
     "random_solution",
