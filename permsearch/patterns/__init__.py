@@ -13,9 +13,12 @@ from permsearch.patterns.base import (
     counted,
     padded_shape,
 )
+from permsearch.patterns.block import Block
 from permsearch.patterns.hinm import HiNM
 from permsearch.patterns.nm import MAX_M, NM
 from permsearch.patterns.parse import PATTERNS, parse_pattern
+from permsearch.patterns.transposable import TransposableNM
+from permsearch.patterns.unaligned import UnalignedBlock
 from permsearch.patterns.unstructured import Unstructured
 from permsearch.patterns.vnm import VNM
 
@@ -25,6 +28,7 @@ __all__ = [
     "PATTERNS",
     "VNM",
     "Axis",
+    "Block",
     "HiNM",
     "Limited",
     "Mask",
@@ -32,6 +36,8 @@ __all__ = [
     "Private",
     "Scores",
     "Tiled",
+    "TransposableNM",
+    "UnalignedBlock",
     "Unstructured",
     "check_rank",
     "check_tiling",

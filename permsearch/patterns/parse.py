@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from permsearch.errors import PatternError, unknown
 from permsearch.patterns.base import Pattern
+from permsearch.patterns.block import Block
 from permsearch.patterns.hinm import HiNM
 from permsearch.patterns.nm import NM
+from permsearch.patterns.transposable import TransposableNM
+from permsearch.patterns.unaligned import UnalignedBlock
 from permsearch.patterns.unstructured import Unstructured
 from permsearch.patterns.vnm import VNM
 
-PATTERNS = (NM, Unstructured, VNM, HiNM)
+PATTERNS = (NM, Unstructured, VNM, HiNM, Block, TransposableNM, UnalignedBlock)
 
 
 def parse_pattern(text: str | Pattern) -> Pattern:
