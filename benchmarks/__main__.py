@@ -11,10 +11,19 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PARTS = ("throughput", "ladder", "window", "certificates", "proven")
+# What can be measured: each is a module with `measure(options)`, which yields tables by name.
+PARTS = {
+    "throughput": "benchmarks.throughput",
+    "ladder": "benchmarks.ladder",
+    "window": "benchmarks.against_window",
+    "certificates": "benchmarks.certificates",
+    "proven": "benchmarks.proven",
+    "patterns": "benchmarks.patterns",
+}
 
 
 def _one_thread() -> None:
@@ -33,6 +42,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=" | ".join(PARTS))
     parser.add_argument("--seeds", type=int, default=3, help="runs per rung, the median counts")
     parser.add_argument("--longest", type=float, default=60.0, help="skip longer budgets (s)")
+    parser.add_argument("--only", default="", help="patterns: texts or weights that contain this")
     parser.add_argument("--json", type=Path, default=Path("out/benchmarks.json"))
     parser.add_argument("--page", type=Path, help="Markdown page whose tables to make anew")
     arguments = parser.parse_args()
@@ -61,31 +71,14 @@ def main() -> None:
     """Run the parts that are asked for and write the JSON file."""
     arguments = _arguments()
     _one_thread()
-    from benchmarks import (
-        against_window,
-        certificates,
-        ladder,
-        machine,
-        proven,
-        tables,
-        throughput,
-    )
+    from benchmarks import machine, tables
 
     out: dict[str, Any] = {"machine": machine.describe()}
     _shown([out["machine"]])
-    if "throughput" in arguments.parts:
-        out["distances"] = _shown(throughput.distances())
-        out["assignments"] = _shown(throughput.assignments())
-        out["splits"] = _shown([throughput.splits()])
-    if "ladder" in arguments.parts:
-        out["ladder"] = _shown(ladder.run(range(arguments.seeds), arguments.longest))
-    if "certificates" in arguments.parts:
-        out["certificates"] = _shown(certificates.run(arguments.longest))
-    if "proven" in arguments.parts:
-        out["proven"] = _shown(proven.run())
-    if "window" in arguments.parts:
-        out["window"] = _shown(against_window.run())
-        out["window_summary"] = _shown([against_window.summary(out["window"])])
+    for part in arguments.parts:
+        out[f"{part} machine"] = out["machine"]
+        for name, rows in import_module(PARTS[part]).measure(arguments):
+            out[name] = _shown(rows)
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(out, indent=1) + "\n")
     print(f"written: {arguments.json}")

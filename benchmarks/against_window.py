@@ -6,6 +6,7 @@ three million re-splits a second at 384 rows, which is a good pace for that meth
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 from statistics import median
@@ -60,3 +61,17 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         ratios = [row[f"ratio_{budget}"] for row in rows if row[f"ratio_{budget}"] is not None]
         out |= {f"lowest_{budget}": min(ratios), f"median_{budget}": median(ratios)}
     return out
+
+
+def measure(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
+    """Yield the weights one by one, then their summary."""
+    del options
+    rows: list[dict[str, Any]] = []
+    yield "window", _kept(rows)
+    yield "window_summary", iter([summary(rows)])
+
+
+def _kept(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for row in run():
+        rows.append(row)
+        yield row

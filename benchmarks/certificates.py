@@ -5,6 +5,7 @@ The time of the search for the incumbent is not counted in the gaps, but is in t
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -119,3 +120,8 @@ def run(longest: float = 120.0) -> Iterator[dict[str, Any]]:
         found = [_proven(case, problem)] if case.gap is None else _certified(case, problem)
         for row in found:
             yield {**about, **row, "allowed": case.seconds}
+
+
+def measure(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
+    """Yield the table of this part."""
+    yield "certificates", run(options.longest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -131,3 +132,8 @@ def run(seeds: range, longest: float) -> Iterator[dict[str, Any]]:
         if rung.seconds is None or rung.seconds <= longest:
             few = range(seeds.start, seeds.start + 1) if (rung.seconds or 0) > 10 else seeds
             yield run_rung(rung, few)
+
+
+def measure(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
+    """Yield the table of this part."""
+    yield "ladder", run(range(options.seeds), options.longest)

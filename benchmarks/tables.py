@@ -83,19 +83,49 @@ def _window(rows: list[Row]) -> Iterator[str]:
     yield from _table(head, body)
 
 
+def _patterns(rows: list[Row]) -> Iterator[str]:
+    head = [
+        "pattern",
+        "published search",
+        "weights",
+        "ours at least as good",
+        "no order",
+        "published",
+        "ours",
+        "smallest lead",
+        "CPU s, published",
+        "CPU s, ours",
+    ]
+    body = [
+        [
+            f"`{row['pattern']}`",
+            row["published_search"],
+            str(row["weights"]),
+            str(row["better"]),
+            *(f"{row[key]:.4f}" for key in ("none", "published", "ours")),
+            f"{row['least_gain']:+.5f}",
+            f"{row['published_seconds']:.2f}",
+            f"{row['ours_seconds']:.2f}",
+        ]
+        for row in rows
+    ]
+    yield from _table(head, body)
+
+
 PARTS = {
     "ladder": _ladder,
     "distances": _distances,
     "assignments": _assignments,
     "window_summary": _window,
+    "patterns_summary": _patterns,
 }
 
 
 def render(page: str, measured: dict[str, Any]) -> str:
     """Return a page with the tables between its markers made anew.
 
-    A table stands between ``<!-- NAME -->`` and ``<!-- end -->``; names are keys of `PARTS` and
-    ``machine``. What was not measured is left as it is.
+    A table stands between ``<!-- NAME -->`` and ``<!-- end -->``; names are keys of `PARTS`,
+    ``machine`` and ``PART machine``. What was not measured is left as it is.
     """
     for name, rows in measured.items():
         marker = f"<!-- {name} -->"
@@ -103,7 +133,7 @@ def render(page: str, measured: dict[str, Any]) -> str:
             continue
         before, _, rest = page.partition(marker)
         _, _, after = rest.partition("<!-- end -->")
-        if name == "machine":
+        if isinstance(rows, dict):  # of the machine
             lines = [", ".join(f"{key} {value}" for key, value in rows.items())]
         else:
             lines = list(PARTS[name](rows))

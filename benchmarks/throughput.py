@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -116,3 +117,11 @@ def splits() -> dict[str, Any]:
         result = ps.solve(problem, "window")
         rates.append(35 * result.steps / result.cpu)
     return {"rows": 384, "splits_per_second": median(rates[1:])}
+
+
+def measure(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
+    """Yield the tables of this part."""
+    del options
+    yield "distances", distances()
+    yield "assignments", assignments()
+    yield "splits", iter([splits()])

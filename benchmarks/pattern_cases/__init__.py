@@ -1,0 +1,1 @@
+"""What the published searches are, one module a pattern."""
