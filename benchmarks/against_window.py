@@ -6,14 +6,16 @@ three million re-splits a second at 384 rows, which is a good pace for that meth
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import permsearch as ps
 from benchmarks.matrices import trained
+
+if TYPE_CHECKING:
+    import argparse
 
 SHORTEST = 0.05  # seconds: where the window search needs less, `auto` is given this
 PACE = 3e6 * 384  # re-splits a second, times rows

@@ -5,11 +5,10 @@ The time of the search for the incumbent is not counted in the gaps, but is in t
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,9 @@ from numpy.typing import NDArray
 import permsearch as ps
 from benchmarks.matrices import matrix
 from permsearch.problem import Problem, Term
+
+if TYPE_CHECKING:
+    import argparse
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import permsearch as ps
 from benchmarks.matrices import matrix
+
+if TYPE_CHECKING:
+    import argparse
 
 
 @dataclass(frozen=True, slots=True)

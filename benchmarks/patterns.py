@@ -6,13 +6,12 @@ at least. Kept shares are those of the masks, so a published mask rule counts wi
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,9 @@ import permsearch as ps
 from benchmarks import pattern_cases
 from benchmarks.matrices import trained
 from benchmarks.pattern_cases.base import Case
+
+if TYPE_CHECKING:
+    import argparse
 
 SHORTEST = 0.5  # seconds that ours is given at least
 

@@ -5,13 +5,15 @@ The rows are those of ``tests/data/instances/proven.json``, computed anew.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import permsearch as ps
+
+if TYPE_CHECKING:
+    import argparse
 
 STORED = Path(__file__).parents[1] / "tests" / "data" / "instances" / "proven.json"
 HEURISTICS = ("deal", "swap", "window", "matching", "anneal", "auto")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import argparse
 
 SHAPES = ((384, 384), (1024, 1024), (384, 1536))
 REPEATS = 7
