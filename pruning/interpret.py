@@ -116,6 +116,7 @@ class Interpreter:
         call = Call(name, node.name, named, shapes, single, self.facts)
         call.cuts = stacked_dimension(node)
         call.masks = _masks(node, args)
+        call.used = None if single else _used(node)
         if name not in KEEPS_SLICES:
             for value in call.tensors():
                 settle(value)
@@ -186,6 +187,15 @@ def _masks(node: Node, args: Any) -> frozenset[int]:
         id(value)
         for item, value in zip(nodes, found, strict=False)
         if isinstance(item, Node) and _is_boolean(item.meta.get("val"))
+    )
+
+
+def _used(node: Node) -> frozenset[int]:
+    """Return which of several results anything takes."""
+    return frozenset(
+        int(user.args[1])  # type: ignore[arg-type]
+        for user in node.users
+        if op_name(user) == "getitem" and user.users
     )
 
 

@@ -219,7 +219,8 @@ def _verified(
         raise VerificationError(
             f"the output of {type(model).__name__} changed by {report.difference:.1e} of its "
             f"largest entry ({report.limit:.0e} allowed, {report.dtype}); the model was restored. "
-            "This is an error of the library: please report the model."
+            "If an example's sizes hide something (a length of 1, or of a width), trace with other "
+            "sizes, or with several examples; otherwise please report the model."
         )
     if not done:
         _reorder_(tensors, found)

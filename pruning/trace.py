@@ -92,21 +92,22 @@ class _Tracer:
         self.parts: dict[str, Part] = {}
         self.used: set[str] = set()
         self.outputs: list[tuple[tuple[Axis, ...], ...]] = []
+        self.memory: dict[int, set[str]] = defaultdict(set)
         self._pin_overlaps()
 
     def _pin_overlaps(self) -> None:
         """Tensors that share memory in part cannot be moved one by one."""
-        sharing: dict[int, set[str]] = defaultdict(set)
-        for name in self.saved:
-            tensor = self.tensors[name]
-            if not tensor.is_meta and tensor.numel():
-                place = tensor.untyped_storage().data_ptr()
-                sharing[place].add(self.canonical[id(tensor)])
-        for names in sharing.values():
+        for tensor in self.tensors.values():
+            place = _memory(tensor)
+            if place is not None:
+                self.memory[place].add(self.canonical[id(tensor)])
+        for names in self.memory.values():
             for name in names if len(names) > 1 else ():
-                others = sorted(names - {name})[0]
-                for of in self.value(name).axes:
-                    pin(of, f"shares memory with {others}")
+                self._pin_shared(name, sorted(names - {name})[0])
+
+    def _pin_shared(self, name: str, other: str) -> None:
+        for of in self.value(name).axes:
+            pin(of, f"shares memory with {other}")
 
     def value(self, name: str, node: torch.fx.Node | None = None) -> Value:
         """Return the axes of a parameter or buffer; tied names have one value.
@@ -176,7 +177,10 @@ class _Tracer:
                     self.used.add(self.canonical[id(self.tensors[name])])
             elif node.name in constants:
                 name = constants[node.name]
-                env[node] = self.interpreter.constant(program.constants[name], name)
+                held = program.constants[name]
+                env[node] = self.interpreter.constant(held, name)
+                for other in self.memory.get(_memory(held) or 0, ()):
+                    self._pin_shared(other, f"the constant {name}")
             else:
                 env[node] = self._input(node)
         found = self.interpreter.run(graph, env)
@@ -203,7 +207,8 @@ class _Tracer:
                     free = len(value.axes) - 1 if self.ends == "free" else len(value.axes)
                     for of in value.axes[:free]:
                         pin(of, "model output")
-                    returned.append(value)
+                    if spec.kind == OutputKind.USER_OUTPUT:
+                        returned.append(value)
         return returned
 
     def returns(self, paths: Sequence[Sequence[Value]]) -> None:
@@ -241,7 +246,8 @@ class _Tracer:
             for name, dim in interpreter.facts.read
         }
         first = [owned[name].axes[dim] for name, dim in sorted(read) if name in owned]
-        found = orbits(interpreter.seen, interpreter.facts, owned.values(), first)
+        seen = [*interpreter.seen, *interpreter.facts.formed]
+        found = orbits(seen, interpreter.facts, owned.values(), first)
         axes = {name: tuple(value.axes) for name, value in owned.items()}
         groups, named = _groups(found, axes, read)
         return Network(
@@ -263,6 +269,14 @@ class _Tracer:
             outputs=tuple(self.outputs),
             examples=examples,
         )
+
+
+def _memory(tensor: Any) -> int | None:
+    """Return where a tensor's storage begins; None where it has none of its own."""
+    try:
+        return tensor.untyped_storage().data_ptr() or None
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return None  # meta, sparse, or wrapped by a subclass
 
 
 def _alike(dim: int, slices: Sequence[Value]) -> bool:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
 from torch import nn
-from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pruning.capture import evaluating
+from pruning.inputs import Example, accepted, as_float64, copied, drawn_like, other_sizes
 from pruning.ops import tensors_in
 from pruning.reorder import Move
 
-Example: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
 Outputs: TypeAlias = list[list[torch.Tensor]]
 #: For each example, what happens to each output.
 Returned: TypeAlias = Sequence[Sequence[Sequence[Move]]]
 
 #: Largest relative change that rounding explains, by the narrowest type inside the run.
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 5e-2}
+#: The real type of each part of a complex number.
+PARTS = {torch.complex128: torch.float64, torch.complex64: torch.float32}
 #: A float64 copy is made where it takes no more than this share of the free memory.
 MEMORY_SHARE = 0.4
 
@@ -40,13 +42,16 @@ class Report:
     dtype
         "float64", or the model's own type where no float64 copy was run.
     runs
-        Inputs compared: the examples, and as many random ones.
+        Inputs compared: the examples, as many random ones, and those of other sizes.
+    resized
+        Of these, inputs of another batch or length than the examples, where the model takes any.
     """
 
     difference: float
     limit: float
     dtype: str
     runs: int
+    resized: int = 0
 
     @property
     def same(self) -> bool:
@@ -55,10 +60,20 @@ class Report:
 
     def __str__(self) -> str:
         verdict = "unchanged" if self.same else "CHANGED"
+        sizes = f", {self.resized} of other sizes," if self.resized else ""
         return (
             f"outputs {verdict}: largest relative difference {self.difference:.1e} over "
-            f"{self.runs} inputs in {self.dtype} (limit {self.limit:.0e})"
+            f"{self.runs} inputs{sizes} in {self.dtype} (limit {self.limit:.0e})"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """An input, the example that it is like, and whether its sizes are other ones."""
+
+    example: Example
+    like: int
+    resized: bool = False
 
 
 def compare(
@@ -70,60 +85,84 @@ def compare(
 ) -> Report:
     """Apply a change and report how far the outputs move.
 
-    Where memory allows, a float64 copy is changed and the model itself left alone.
+    Where memory allows, a float64 copy is changed and compared first. The model itself is changed
+    then, and compared on the first example: a copy need not share what the model shares.
 
     Parameters
     ----------
     moves
         For each example, the reordering of each output that the change is known to cause.
     """
-    runs = _runs(model, examples, seed)
+    runs = _runs(model, examples, moves, seed)
     wide = _float64_copy(model)
+    report = None
     if wide is not None:
+        own = [_Run(as_float64(run.example), run.like, run.resized) for run in runs]
         try:
-            return _compared(wide, change, [_as_float64(run) for run in runs], moves, "float64")
+            report = _compared(wide, change, own, moves, "float64")
         except (RuntimeError, TypeError, NotImplementedError):
-            del wide  # an operator without a float64 kernel: the model's own type has to do
-    return _compared(model, change, runs, moves, "the model's own type")
+            report = None  # an operator without a float64 kernel: the model's own type has to do
+        del wide
+    if report is not None and not report.same:
+        return report
+    last = runs[:1] if report is not None else runs
+    narrow = _compared(model, change, last, moves, "the model's own type")
+    return narrow if report is None or not narrow.same else report
 
 
 def _compared(
     model: nn.Module,
     change: Callable[[nn.Module], None],
-    runs: Sequence[Example],
+    runs: Sequence[_Run],
     moves: Returned,
     dtype: str,
 ) -> Report:
-    with evaluating(model), torch.no_grad():
-        before = _outputs(model, runs)
-        change(model)
-        after = _outputs(model, runs)
-    expected = [_moved(found, moves[run % len(moves)]) for run, found in enumerate(before)]
-    pairs = zip(expected, after, strict=True)
-    largest = max((distance(*pair) for one in pairs for pair in zip(*one, strict=True)), default=0)
-    limit = _limit(_types(model))
+    before = [_output(model, run.example) for run in runs]
+    change(model)
+    after = [_output(model, run.example) for run in runs]
+    expected = [_moved(found, moves[run.like]) for run, found in zip(runs, before, strict=True)]
+    largest = max(map(_furthest, expected, after), default=0.0)
+    limit = _limit({tensor.dtype for tensor in model.parameters()})
     if largest > limit:  # a run inside a dispatch mode is not free of side effects: only if needed
-        with evaluating(model), torch.no_grad():
-            limit = max(limit, _limit(_types_inside(model, runs[0])))
-    return Report(largest, limit, dtype, len(runs))
-
-
-def _types(model: nn.Module) -> set[torch.dtype]:
-    return {t.dtype for t in model.parameters() if t.is_floating_point()} or {torch.float64}
+        limit = max(limit, _limit(_types_inside(model, runs[0])))
+    return Report(largest, limit, dtype, len(runs), sum(run.resized for run in runs))
 
 
 def _limit(types: set[torch.dtype]) -> float:
     """Return the change that rounding explains in the narrowest of some types."""
-    return max(LIMITS.get(dtype, 1e-5) for dtype in types)
+    real = {PARTS.get(dtype, dtype) for dtype in types} | {torch.float64}
+    return max(LIMITS.get(dtype, 1e-5) for dtype in real if dtype.is_floating_point)
 
 
-def _types_inside(model: nn.Module, run: Example) -> set[torch.dtype]:
-    """Return the floating types that a run computes in."""
-    args, kwargs = copy.deepcopy((run[0], dict(run[1])))
-    with _Watch() as watch:
+def _types_inside(model: nn.Module, run: _Run) -> set[torch.dtype]:
+    """Return the types that a run computes in."""
+    with _undisturbed(model), _Watch() as watch:
+        args, kwargs = copied(run.example)
         model(*args, **kwargs)
     found: set[torch.dtype] = watch.types
     return found
+
+
+@contextmanager
+def _undisturbed(model: nn.Module) -> Iterator[None]:
+    """Evaluate a model so that neither an earlier run nor this one makes a difference.
+
+    Buffers that a forward writes are put back, and random numbers are the same in every run.
+    """
+    held = [(buffer, buffer.clone()) for buffer in model.buffers() if not buffer.is_meta]
+    devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
+    with evaluating(model), torch.no_grad(), torch.random.fork_rng(list(devices)):
+        torch.manual_seed(0)
+        try:
+            yield
+        finally:
+            for buffer, saved in held:
+                if not _equal(buffer, saved):
+                    buffer.copy_(saved)
+
+
+def _equal(one: torch.Tensor, two: torch.Tensor) -> bool:
+    return bool(((one == two) | ((one != one) & (two != two))).all())
 
 
 def _moved(outputs: list[torch.Tensor], moves: Sequence[Sequence[Move]]) -> list[torch.Tensor]:
@@ -134,6 +173,10 @@ def _moved(outputs: list[torch.Tensor], moves: Sequence[Sequence[Move]]) -> list
             output = move.apply(output)
         found.append(output)
     return found
+
+
+def _furthest(one: list[torch.Tensor], two: list[torch.Tensor]) -> float:
+    return max(map(distance, one, two), default=0.0) if len(one) == len(two) else float("inf")
 
 
 def distance(one: torch.Tensor, two: torch.Tensor) -> float:
@@ -157,69 +200,41 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches the floating types that a run computes in."""
+    """Watches the types that a run computes in."""
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.types = {torch.float64}
+        self.types: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         for tensor in tensors_in(found):
-            if tensor.is_floating_point():
-                self.types.add(tensor.dtype)
+            self.types.add(tensor.dtype)
         return found
 
 
-def _outputs(model: nn.Module, runs: Sequence[Example]) -> Outputs:
-    found: Outputs = []
-    for args, kwargs in runs:
-        args, kwargs = copy.deepcopy((args, dict(kwargs)))
-        result = model(*args, **kwargs)
-        found.append([tensor.detach().clone() for tensor in tensors_in(result)])
-    return found
+def _output(model: nn.Module, example: Example) -> list[torch.Tensor]:
+    args, kwargs = copied(example)
+    with _undisturbed(model):
+        return [tensor.detach().clone() for tensor in tensors_in(model(*args, **kwargs))]
 
 
-def _runs(model: nn.Module, examples: Sequence[Example], seed: int) -> list[Example]:
-    """Return the examples and, for each, a random input of the same kind that the model takes."""
+def _runs(model: nn.Module, examples: Sequence[Example], moves: Returned, seed: int) -> list[_Run]:
+    """Return the examples; for each a random input; and such of other sizes as the model takes."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = [_drawn(example, generator) for example in examples]
-    with evaluating(model), torch.no_grad():
-        taken = [example for example in drawn if _accepts(model, example)]
-    if len(taken) < len(drawn):
-        return list(examples)
-    return [*examples, *drawn]
+    runs = [_Run(example, at) for at, example in enumerate(examples)]
 
+    for at, example in enumerate(examples):
 
-def _accepts(model: nn.Module, example: Example) -> bool:
-    args, kwargs = copy.deepcopy((example[0], dict(example[1])))
-    try:
-        model(*args, **kwargs)
-    except Exception:  # noqa: BLE001 -- a random input may break any rule of the model's
-        return False
-    return True
+        def tried(one: Example, at: int = at) -> None:
+            _moved(_output(model, one), moves[at])
 
-
-def _drawn(example: Example, generator: torch.Generator) -> Example:
-    def draw(item: Any) -> Any:
-        return _random_like(item, generator) if isinstance(item, torch.Tensor) else item
-
-    drawn: Example = pytree.tree_map(draw, (example[0], dict(example[1])))
-    return drawn
-
-
-def _random_like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return random numbers of a tensor's type, shape, and range or spread."""
-    if tensor.is_floating_point():
-        spread = float(tensor.float().std()) if tensor.numel() > 1 else 1.0
-        drawn = torch.randn(tensor.shape, generator=generator) * (spread or 1.0)
-        return (drawn + float(tensor.float().mean())).to(tensor)
-    if tensor.numel() and tensor.dtype in (torch.int64, torch.int32):
-        low, high = int(tensor.min()), int(tensor.max())
-        return torch.randint(low, high + 1, tensor.shape, generator=generator).to(tensor)
-    return tensor.clone()
+        like, other = [drawn_like(example, generator)], list(other_sizes(example, generator))
+        runs += [_Run(one, at) for one in accepted(tried, like)]
+        runs += [_Run(one, at, resized=True) for one in accepted(tried, other)]
+    return runs
 
 
 def _float64_copy(model: nn.Module) -> nn.Module | None:
@@ -241,13 +256,3 @@ def _free_memory() -> int:
         return int(found["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return 4 << 30
-
-
-def _as_float64(example: Example) -> Example:
-    def widen(item: Any) -> Any:
-        if isinstance(item, torch.Tensor) and item.is_floating_point():
-            return item.double()
-        return item
-
-    wide: Example = pytree.tree_map(widen, (example[0], dict(example[1])))
-    return wide

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tests.zoo_base import Model
 from tests.zoo_dense import DENSE
+from tests.zoo_odd import ODD
 from tests.zoo_sequence import SEQUENCE
 from tests.zoo_vision import VISION
 
-ZOO: dict[str, Model] = {**DENSE, **VISION, **SEQUENCE}
+ZOO: dict[str, Model] = {**DENSE, **VISION, **SEQUENCE, **ODD}

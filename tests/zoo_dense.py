@@ -424,7 +424,7 @@ DENSE = {
     "sorted": Model(two(lambda m, x: m.b(m.a(x).sort(-1).values)), (ROWS,), ""),
     "flipped": Model(two(lambda m, x: m.b(m.a(x).flip(-1))), (ROWS,), ""),
     "looked up": Model(two(lambda m, x: m.b(m.a(x)[:, [3, 1, 2, 0, 7, 5, 6, 4]])), (ROWS,), ""),
-    "fourier": Model(two(lambda m, x: m.b(torch.fft.fft(m.a(x)).real)), (ROWS,), "", unknown=True),
+    "fourier": Model(two(lambda m, x: m.b(torch.fft.fft(m.a(x)).real)), (ROWS,), ""),
     "tokens become channels": Model(
         two(lambda m, x: m.b(F.relu(m.a(x)).transpose(1, 2).reshape(2, 5, 8))), (TOKENS,), ""
     ),

@@ -83,9 +83,13 @@ class Facts:
         (parameter, dimension): a contraction runs over this dimension of a weight.
     computed
         Parameters that a contraction reads through a computation (a weight norm).
+    formed
+        Products that a contraction sums without ever showing them: what accompanies a summed
+        axis in both operands, but is not aligned between them, occurs there twice.
     """
 
     mixed: list[tuple[Value, Axis]] = field(default_factory=list)
+    formed: list[Value] = field(default_factory=list)
     read: set[tuple[str, int]] = field(default_factory=set)
     computed: set[str] = field(default_factory=set)
 
@@ -100,6 +104,8 @@ class Call:
         For a view: the dimension that is only cut up later, and the sizes of its pieces.
     masks
         Identities of the arguments that are boolean.
+    used
+        Positions of the outputs that anything takes; None where there is but one output.
     spoken
         Leaves of the inputs that the rule has said something about.
     """
@@ -112,6 +118,7 @@ class Call:
     facts: Facts
     cuts: tuple[int, list[int]] | None = None
     masks: frozenset[int] = frozenset()
+    used: frozenset[int] | None = None
     spoken: set[Atom] = field(default_factory=set)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -145,6 +152,10 @@ class Call:
         mixed = tuple(atom for axis in axes for atom in axis)
         self.facts.mixed.append((value, mixed))
         self.spoken.update(leaves(mixed))
+
+    def form(self, *axes: Axis, rows: tuple[Atom, ...] = ()) -> None:
+        """Say what the product that is summed has for dimensions, summed ones included."""
+        self.facts.formed.append(Value(list(axes), rows))
 
     def forget(self, of: Axis) -> None:
         """Say that an axis may end here, with no condition on its order."""

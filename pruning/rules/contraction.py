@@ -22,6 +22,7 @@ def linear(call: Call) -> Result:
     value, weight, bias = call.tensor("input"), call.tensor("weight"), call.get("bias")
     contract(call, (value, [len(value.axes) - 1]), (weight, [len(weight.axes) - 1]))
     outputs = weight.axes[:-1]
+    call.form(*value.axes, *outputs)
     if bias is not None and outputs:
         unify(outputs[-1], bias.axes[-1])
     return Value([*value.axes[:-1], *outputs])
@@ -40,6 +41,7 @@ def _product(call: Call, first: Value, second: Value) -> Value:
     batch = align([Value(first.axes[:-2]), Value(second.axes[:-2])], rank)
     rows = first.axes[-2:-1] if len(first.axes) > 1 else []
     cols = second.axes[-1:] if len(second.axes) > 1 else []
+    call.form(*batch, *rows, *cols, first.axes[-1])
     return Value([*batch, *rows, *cols])
 
 
@@ -70,6 +72,7 @@ def bilinear(call: Call) -> Result:
         call.mix(value, *(value.axes[dim] for dim in dims))
     read(call, weight, [1, 2])
     batch = align([Value(first.axes[:-1]), Value(second.axes[:-1])], len(first.axes) - 1)
+    call.form(*batch, *weight.axes)
     bias = call.get("bias")
     if bias is not None:
         unify(weight.axes[0], bias.axes[0])
@@ -78,12 +81,10 @@ def bilinear(call: Call) -> Result:
 
 def einsum(call: Call) -> Result:
     """Unify dimensions of the same letter, and contract letters that vanish."""
-    words, _, result = str(call.args["equation"]).replace(" ", "").partition("->")
     operands = list(call.tensors())
-    if "->" not in str(call.args["equation"]) or "." in words:
-        return opaque(call, f"einsum {call.args['equation']}")
+    words, result = _letters(str(call.args["equation"]), [len(one.axes) for one in operands])
     named: dict[str, Axis] = {}
-    pairs = list(zip(words.split(","), operands, strict=True))
+    pairs = list(zip(words, operands, strict=True))
     for word, value in pairs:
         for letter, of in zip(word, value.axes, strict=True):
             if size(flat(named.get(letter, ()))) != 1 and size(flat(of)) != 1:
@@ -94,7 +95,48 @@ def einsum(call: Call) -> Result:
         gone = [dim for dim, letter in enumerate(word) if letter not in result]
         call.mix(value, *(value.axes[dim] for dim in gone))
         read(call, value, gone)
+    call.form(*named.values())
     return Value([named[letter] for letter in result])
+
+
+def _letters(equation: str, ranks: list[int]) -> tuple[list[str], str]:
+    """Return the letters of each operand and of the result; an ellipsis becomes digits."""
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    words = left.split(",")
+    hidden = [
+        rank - len(word.replace("...", "")) if "..." in word else 0
+        for word, rank in zip(words, ranks, strict=True)
+    ]
+    digits = "0123456789"[: max(hidden)]
+    if not arrow:
+        letters = "".join(words).replace(".", "")
+        single = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+        result = ("..." if "..." in left else "") + "".join(single)
+    spelt = [
+        word.replace("...", digits[len(digits) - count :])
+        for word, count in zip(words, hidden, strict=True)
+    ]
+    return spelt, result.replace("...", digits)
+
+
+def tensordot(call: Call) -> Result:
+    """Contract listed dimensions of two tensors; the others follow one another."""
+    first, second = call.tensor("self"), call.tensor("other")
+    pairs = ((first, "dims_self"), (second, "dims_other"))
+    gone = [[dim % len(value.axes) for dim in call.args[name]] for value, name in pairs]
+    contract(call, (first, gone[0]), (second, gone[1]))
+    kept = [
+        [of for dim, of in enumerate(value.axes) if dim not in dims]
+        for (value, _), dims in zip(pairs, gone, strict=True)
+    ]
+    call.form(*first.axes, *kept[1])
+    return Value([*kept[0], *kept[1]])
+
+
+def distances(call: Call) -> Result:
+    """Return the distance of each row of one tensor from each row of another."""
+    first, second = list(call.tensors())[:2]
+    return _product(call, first, Value([*second.axes[:-2], second.axes[-1], second.axes[-2]]))
 
 
 def convolution(call: Call) -> Result:
@@ -118,6 +160,7 @@ def convolution(call: Call) -> Result:
     call.mix(value, channels)
     call.mix(weight, own, *weight.axes[2:])
     read(call, weight, [0 if transposed else 1])
+    call.form(*value.axes, outputs, *weight.axes[2:])
     found = flat(group) + flat(outputs)
     if call.get("bias") is not None:
         unify(found, call.args["bias"].axes[0])
@@ -152,6 +195,8 @@ def attention(call: Call) -> Result:
     batch = align([Value(tensor.axes[:-2]) for tensor in (query, key, value)], rank - 2)
     contract(call, (query, [rank - 1]), (key, [len(key.axes) - 1]))
     contract(call, (key, [len(key.axes) - 2]), (value, [len(value.axes) - 2]))
+    for of in (query.axes[-1], value.axes[-1]):
+        call.form(*batch, query.axes[-2], key.axes[-2], of)
     mask = call.get("attn_mask")
     if mask is not None:
         met = align([mask, Value([*batch, query.axes[-2], key.axes[-2]])], rank)
@@ -178,6 +223,7 @@ def grouped_matmul(call: Call) -> Result:
         unify(second.axes[0], offsets.axes[0])  # one routing, one expert axis
     call.pin(second.axes[0], "experts are chosen by index")
     contract(call, (first, [1]), (second, [1]))
+    call.form(*first.axes, second.axes[2], rows=tuple(leaves(second.axes[0])))
     return Value([first.axes[0], second.axes[2]], tuple(leaves(second.axes[0])))
 
 
@@ -200,6 +246,8 @@ TABLE: Table = table(
     (outer, "outer ger"),
     (bilinear, "bilinear"),
     (einsum, "einsum"),
+    (tensordot, "tensordot"),
+    (distances, "cdist _cdist_forward"),
     (convolution, "conv1d conv2d conv3d convolution _convolution"),
     (convolution, "conv_transpose1d conv_transpose2d conv_transpose3d"),
     (attention, "scaled_dot_product_attention"),

@@ -96,6 +96,10 @@ def weight_norm(call: Call) -> Result:
     return call.each(lambda shape: whole if shape == direction.shape else Value(length.axes))
 
 
+#: What picks one entry along a dimension, and tells its place as a second result.
+EXTREMES = frozenset(("max", "min", "median", "nanmedian", "kthvalue"))
+
+
 def ordered(call: Call) -> Result:
     """Pin what is scanned, sorted or asked for the place of an extreme."""
     value = call.tensor("self", "input")
@@ -105,6 +109,8 @@ def ordered(call: Call) -> Result:
             return _larger(call)
         if call.args.get("dim") is None:
             return reduce(call)
+    if call.op in EXTREMES and call.args.get("dim") is not None and call.used == {0}:
+        return reduce(call)  # the value of an extreme, whose place nobody asks for
     dims = _sorted_dims(call, rank)
     for dim in dims:
         call.pin(value.axes[dim])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import permsearch as ps
@@ -16,7 +18,7 @@ from permsearch.errors import OrderError, UnknownName
 from pruning.axes import Atom
 from pruning.groups import Orbit
 from tests.zoo import ZOO
-from tests.zoo_base import ROWS
+from tests.zoo_base import ROWS, TOKENS, Fn
 
 SMALL = "mlp"
 
@@ -181,3 +183,102 @@ def test_a_circle_of_contexts_is_broken() -> None:
 
     ranked = _ranked([Orbit((one,), (two,)), Orbit((two,), (one,))])
     assert [(orbit.leaves, orbit.within) for orbit in ranked] == [((two,), (one,)), ((one,), ())]
+
+
+def proven(model: nn.Module, *inputs: torch.Tensor) -> pruning.Report:
+    """Return the report of random orders of all groups of a model."""
+    network = pruning.trace(model, inputs)
+    solution = ps.random_solution(network.problem(), seed=1) if network.groups else {}
+    report = pruning.permute_(model, solution, network=network)
+    assert report is not None
+    return report
+
+
+def test_runs_do_not_disturb_each_other() -> None:
+    """A forward that counts, or keeps a moving average, is compared from one and the same state."""
+
+    def run(m: Any, x: torch.Tensor) -> Any:
+        h = m.a(x)
+        m.mean.mul_(0.9).add_(h.mean(0), alpha=0.1)
+        m.calls.add_(1)
+        return m.b(h - m.mean) * m.calls
+
+    model = Fn(run, a=nn.Linear(6, 8), b=nn.Linear(8, 3))
+    model.register_buffer("mean", torch.rand(8))
+    model.register_buffer("calls", torch.zeros(()))
+    model.double()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    assert proven(model, ROWS).difference <= 1e-12
+    assert float(model.calls) == 0
+    assert torch.equal(model.mean.sort().values, before["mean"].sort().values)
+
+
+def test_random_numbers_of_a_forward_are_the_same_in_all_runs() -> None:
+    """Noise after the hidden layer leaves its group free; noise on it pins it."""
+    for at_end, groups in ((True, 1), (False, 0)):
+
+        def run(m: Any, x: torch.Tensor, at_end: bool = at_end) -> Any:
+            h = m.a(x) if at_end else m.a(x) + torch.randn_like(m.a(x))
+            return m.b(h) + (torch.randn(3) if at_end else 0)
+
+        model = Fn(run, a=nn.Linear(6, 8), b=nn.Linear(8, 3)).double()
+        state = torch.get_rng_state()
+        assert len(pruning.trace(model, ROWS).groups) == groups
+        assert proven(model, ROWS).same
+        assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("held", ["attribute", "buffer"])
+def test_memory_that_something_else_reads_is_not_moved(held: str) -> None:
+    """A tensor made of a weight's memory pins the weight, in the state dict or not."""
+    model = Fn(
+        lambda m, x: (m.b(F.relu(m.a(x))), x @ m.other), a=nn.Linear(6, 8), b=nn.Linear(8, 3)
+    ).double()
+    view = model.a.weight.detach().t()
+    if held == "buffer":
+        model.register_buffer("other", view, persistent=False)
+    else:
+        model.other = view
+    before = model(ROWS)
+    network = pruning.trace(model, ROWS)
+    assert any("shares memory" in reason for pin in network.pins for reason in pin.reasons)
+    proven(model, ROWS)
+    torch.testing.assert_close(model(ROWS), before)
+
+
+def test_the_model_itself_is_compared_too() -> None:
+    """What a copy does not share with the model (a second name of its memory) is noticed."""
+    model, network = small()
+    model.register_forward_pre_hook(lambda m, args: None)
+    held = model[0].weight.detach()  # made after the model was traced
+    model.register_forward_hook(lambda m, args, out: out + held[:3, 0])
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(pruning.VerificationError, match="restored"):
+        pruning.permute_(model, shuffled(network), network=network)
+    assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
+
+
+def test_other_lengths_are_compared() -> None:
+    """An order that is right for one length alone is refused, and the message says how to trace."""
+
+    def run(m: Any, x: torch.Tensor) -> Any:
+        h = m.a(x)
+        return m.b(h.reshape(len(h), 8, -1).transpose(1, 2))  # of one token: no mixing
+
+    model = Fn(run, a=nn.Linear(6, 8), b=nn.Linear(8, 3)).double()
+    network = pruning.trace(model, TOKENS[:, :1])
+    assert network.groups
+    with pytest.raises(pruning.VerificationError, match="a length of 1"):
+        pruning.permute_(model, shuffled(network), network=network)
+    assert pruning.trace(model, TOKENS).groups == ()
+
+
+def test_complex_models_are_compared_in_their_own_type() -> None:
+    """Single-precision complex numbers round like single-precision ones."""
+    weights = [
+        nn.Parameter(torch.randn(shape, dtype=torch.complex64)) for shape in ((6, 8), (8, 3))
+    ]
+    model = Fn(lambda m, x: ((x.to(m.a.dtype) @ m.a) @ m.b).abs(), a=weights[0], b=weights[1])
+    report = proven(model, ROWS.float())
+    assert report.same
+    assert report.limit == 1e-5

@@ -65,7 +65,8 @@ def test_graphs_of_several_inputs_are_merged() -> None:
     solution = ps.random_solution(network.problem(), seed=1)
     report = pruning.permute_(model, solution, network=network)
     assert report is not None
-    assert report.runs == 4
+    assert report.runs - report.resized == 4
+    assert report.resized > 0
 
 
 def test_a_forward_that_cannot_be_captured_is_told() -> None:
