@@ -35,9 +35,9 @@ from permsearch.limits.section import lowest
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_POWERS = (0.0, 0.5, 1.0)  # of a column's scatter, as its weight
-_HALVINGS = 50  # of the interval of a price
-_SECTIONS = 30  # golden ones, of the interval of the root's tangent
+_POWERS = (0.25, 0.75)  # of a column's scatter, as its weight
+_HALVINGS = 40  # of the interval of a price
+_SECTIONS = 24  # golden ones, of the interval of the root's tangent
 _SLACK = 2.0**-48  # of eigenvalues, for each row of their matrix
 _FLAT = 1e-6  # least weight of a column, relative to the largest
 
@@ -127,13 +127,23 @@ def vector_spectral(scores: Scores, v: int, kept: int, *, balanced: bool = False
     unit, matrix = _scaled(scores)
     if unit == 0:
         return 0.0
+    best = _weighted(matrix, v, kept, _POWERS, balanced=balanced)
+    if not balanced:
+        best = min(best, _doubly(matrix, (v, 1), kept))
+    return up(unit * (best + _SLACK * float(matrix.sum())))
+
+
+def _weighted(
+    matrix: Floats, v: int, kept: int, powers: tuple[float, ...], *, balanced: bool
+) -> float:
+    """Return the least limit of vectors with powers of the columns' scatters as their weights."""
     groups = len(matrix) // v
     means = matrix.mean(axis=0)
     centred = matrix - means
     scatter = np.sqrt(np.einsum("ij,ij->j", centred, centred))
     total = kept / groups
-    best = np.inf if balanced else _doubly(matrix, (v, 1), kept)
-    for power in _POWERS:
+    best = np.inf
+    for power in powers:
         weight = np.maximum(scatter, max(_FLAT * float(scatter.max()), 1e-30)) ** power
         narrow = centred / weight
         if balanced:
@@ -142,7 +152,7 @@ def vector_spectral(scores: Scores, v: int, kept: int, *, balanced: bool = False
         root = groups * weight**2
         shares = _Shares(means * len(matrix), root, root, total)
         best = min(best, _largest((shares,), 0.0, 0.0, v * energy(narrow, groups - 1)))
-    return up(unit * (best + _SLACK * float(matrix.sum())))
+    return best
 
 
 def block_spectral(scores: Scores, shape: tuple[int, int], kept: int) -> float:
@@ -214,12 +224,12 @@ def live_spectral(scores: Scores, v: int, live: int, kept: int) -> float:
     groups, width = len(matrix) // v, matrix.shape[1]
     ordered = np.sort(matrix, axis=1)
     best = np.inf
-    for place in sorted({0, kept // 2, kept, (kept + live) // 2, live, (live + width) // 2}):
+    for place in sorted({kept, (kept + live) // 2, live}):
         level = ordered[:, width - place - 1] if place < width else np.zeros(len(matrix))
         above = np.maximum(0.0, matrix - level[:, None])
-        limit = vector_spectral(above, v, groups * live, balanced=True)
-        best = min(best, up(kept * float(level.sum())) + limit)
-    return up(unit * best)
+        limit = _weighted(above, v, groups * live, (0.5,), balanced=True)
+        best = min(best, kept * float(level.sum()) + limit)
+    return up(unit * (best + _SLACK * width * float(matrix.sum())))
 
 
 def _doubly(matrix: Floats, shape: tuple[int, int], kept: int) -> float:
