@@ -23,6 +23,7 @@ PARTS = {
     "certificates": "benchmarks.certificates",
     "proven": "benchmarks.proven",
     "patterns": "benchmarks.patterns",
+    "allocation": "benchmarks.allocation",
 }
 
 

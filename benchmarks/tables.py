@@ -83,6 +83,23 @@ def _window(rows: list[Row]) -> Iterator[str]:
     yield from _table(head, body)
 
 
+def _allocation(rows: list[Row]) -> Iterator[str]:
+    head = ["layers", "budgets", "value", "gap", "status", "CPU s", "chosen"]
+    body = [
+        [
+            f"{row['layers']} {row['what']}",
+            row["budgets"],
+            f"{row['value']:.5f}",
+            f"{row['gap']:.1e}",
+            row["status"],
+            f"{row['cpu_seconds']:.3f}",
+            row["chosen"] if row["what"] == "MiniLM" else "",
+        ]
+        for row in rows
+    ]
+    yield from _table(head, body)
+
+
 def _patterns(rows: list[Row]) -> Iterator[str]:
     head = [
         "pattern",
@@ -118,6 +135,7 @@ PARTS = {
     "assignments": _assignments,
     "window_summary": _window,
     "patterns_summary": _patterns,
+    "allocation": _allocation,
 }
 
 
