@@ -23,7 +23,16 @@ from permsearch.errors import (
     UnsupportedProblem,
 )
 from permsearch.orders import Order, compose, expand, identity, invert
-from permsearch.patterns import NM, VNM, HiNM, Pattern, Unstructured, parse_pattern
+from permsearch.patterns import (
+    NM,
+    VNM,
+    HiNM,
+    Pattern,
+    TileWise,
+    Unstructured,
+    VectorWise,
+    parse_pattern,
+)
 from permsearch.problem import Problem, Solution, Term, random_solution
 from permsearch.result import SearchResult, Status, TracePoint
 from permsearch.search_all import search_all
@@ -85,11 +94,13 @@ __all__ = [
     "StoppingCriterion",
     "Term",
     "Then",
+    "TileWise",
     "TracePoint",
     "Units",
     "UnknownName",
     "Unstructured",
     "UnsupportedProblem",
+    "VectorWise",
     "allocate",
     "as_scores",
     "bound",

@@ -17,9 +17,11 @@ from permsearch.patterns.block import Block
 from permsearch.patterns.hinm import HiNM
 from permsearch.patterns.nm import MAX_M, NM
 from permsearch.patterns.parse import PATTERNS, parse_pattern
+from permsearch.patterns.tile import TileWise
 from permsearch.patterns.transposable import TransposableNM
 from permsearch.patterns.unaligned import UnalignedBlock
 from permsearch.patterns.unstructured import Unstructured
+from permsearch.patterns.vector import VectorWise
 from permsearch.patterns.vnm import VNM
 
 __all__ = [
@@ -35,10 +37,12 @@ __all__ = [
     "Pattern",
     "Private",
     "Scores",
+    "TileWise",
     "Tiled",
     "TransposableNM",
     "UnalignedBlock",
     "Unstructured",
+    "VectorWise",
     "check_rank",
     "check_tiling",
     "counted",

@@ -7,12 +7,24 @@ from permsearch.patterns.base import Pattern
 from permsearch.patterns.block import Block
 from permsearch.patterns.hinm import HiNM
 from permsearch.patterns.nm import NM
+from permsearch.patterns.tile import TileWise
 from permsearch.patterns.transposable import TransposableNM
 from permsearch.patterns.unaligned import UnalignedBlock
 from permsearch.patterns.unstructured import Unstructured
+from permsearch.patterns.vector import VectorWise
 from permsearch.patterns.vnm import VNM
 
-PATTERNS = (NM, Unstructured, VNM, HiNM, Block, TransposableNM, UnalignedBlock)
+PATTERNS = (
+    NM,
+    Unstructured,
+    VNM,
+    HiNM,
+    Block,
+    TransposableNM,
+    UnalignedBlock,
+    VectorWise,
+    TileWise,
+)
 
 
 def parse_pattern(text: str | Pattern) -> Pattern:
