@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from permsearch.bounds import Bound, bound
-from permsearch.errors import PermsearchError, ScoresError
+from permsearch.errors import PermsearchError, ScoresError, UnsupportedProblem
 from permsearch.io.opening import Tensors, open_tensors
 from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorSource
@@ -103,7 +103,8 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
     selection
         The tensors to search, and those left out.
     failed
-        The tensors so far whose values forbid a search (NaN, infinite), each with its reason.
+        The tensors so far that could not be searched, each with its reason: values that are NaN or
+        infinite, or a solver that does not take the tensor.
     """
 
     def __init__(self, source: TensorSource, selection: Selection, options: SearchOptions) -> None:
@@ -113,7 +114,7 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
         self.failed: tuple[Unusable, ...] = ()
         self._names = iter([info.name for info in selection.chosen])
         self._found = 0
-        self._error: ScoresError | None = None
+        self._error: PermsearchError | None = None
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
@@ -135,7 +136,7 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
                 if not self._found and self.options.stop is None:
                     self.options.warm_up(weight)
                 result = self.options.search(weight, name)
-            except ScoresError as error:
+            except (ScoresError, UnsupportedProblem) as error:
                 self._fail(name, error)
                 continue
             self._found += 1
@@ -144,7 +145,7 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
             raise self._error
         raise StopIteration
 
-    def _fail(self, name: str, error: ScoresError) -> None:
+    def _fail(self, name: str, error: PermsearchError) -> None:
         self._error = self._error or error
         self.failed = (*self.failed, Unusable.of(name, error))
         _log.warning("skipped %s", self.failed[-1])
@@ -167,8 +168,8 @@ def search_all(
 
     Tensors are read one by one when their turn comes. Those that cannot carry the pattern are
     left out; the iterator's `skipped` tells which and why, and a line is logged for those that
-    have rows and columns. So is a tensor that turns out to hold NaN or infinities (`failed` lists
-    these alone), unless that goes for all of them.
+    have rows and columns. So is a tensor that turns out to hold NaN or infinities, or that the
+    solver does not take (`failed` lists these alone), unless that goes for all of them.
 
     Parameters
     ----------
@@ -198,6 +199,8 @@ def search_all(
         No tensor can carry the pattern.
     ScoresError
         While iterating: every tensor holds NaN or infinities.
+    UnsupportedProblem
+        While iterating: the solver takes none of the tensors.
 
     Examples
     --------

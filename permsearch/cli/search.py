@@ -27,7 +27,7 @@ from permsearch.cli.plan import show_plan
 from permsearch.cli.progress import progress_bar
 from permsearch.cli.skipped import end_with, tell_skipped
 from permsearch.cli.table import SEARCHED, Table, name_width
-from permsearch.errors import ScoresError
+from permsearch.errors import ScoresError, UnsupportedProblem
 from permsearch.io.bundle_writer import BundleWriter
 from permsearch.io.fingerprint import fingerprint
 from permsearch.io.jsontext import json_text
@@ -97,7 +97,7 @@ class Job:
             self.options.warm_up(weight)
         try:
             result = self.options.search(weight, info.name)
-        except ScoresError as error:
+        except (ScoresError, UnsupportedProblem) as error:
             if click.get_current_context().meta.get("permsearch.debug"):
                 raise
             self.failed.append(Unusable.of(info.name, error))

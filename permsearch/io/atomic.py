@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,7 +41,7 @@ def replaceable(path: Path) -> Path:
 def written_aside(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that takes the place of `path` once the block ends without an error.
 
-    A link stays, and what it points to is replaced.
+    A link stays, and what it points to is replaced; a file that is replaced hands on its mode.
 
     Raises
     ------
@@ -54,6 +55,8 @@ def written_aside(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():  # who may read it is not ours to change
+            aside.chmod(stat.S_IMODE(path.stat().st_mode))
         aside.replace(path)
         _sync_folder(path.parent)
     except FileError:

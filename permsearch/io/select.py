@@ -25,7 +25,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Unusable(Skipped):
-    """A tensor that was meant to be searched and whose values forbid it: NaN or infinite."""
+    """A tensor that was meant to be searched and could not be: NaN, or not for this solver."""
 
     @classmethod
     def of(cls, name: str, error: Exception) -> Unusable:

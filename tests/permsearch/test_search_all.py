@@ -181,6 +181,15 @@ def test_errors_name_the_tensor() -> None:
         list(ps.search_all(large, "2:4", solver="exhaustive"))
 
 
+def test_a_tensor_that_the_solver_does_not_take_is_left_out() -> None:
+    """The others are searched, and the iterator tells which was not, with the solver's reason."""
+    weights = {"large": np.ones((4, 64)), "small": ps.instances.gaussian(4, 8, seed=0)}
+    run = ps.search_all(weights, "2:4", solver="exhaustive")
+    assert [name for name, _ in run] == ["small"]
+    assert [skip.name for skip in run.failed] == ["large"]
+    assert "64 columns" in run.failed[0].reason
+
+
 def test_real_weights(sample_file: Path) -> None:
     """The sample of real weights is searched from its file, and every layer gains."""
     run = ps.search_all(sample_file, "2:4", only=["*query*", "*key*"], solver="swap", stop=STOP)
