@@ -34,6 +34,7 @@ from permsearch._pair_majorant import (
     make_grid,
     pick_knots,
 )
+from permsearch.limits.value import Bound
 from permsearch.stop import Progress, StoppingCriterion
 
 MOST_COLUMNS = 4096
@@ -44,6 +45,7 @@ _ROWS = 128  # rows per product: few enough that the proven error of float32 sta
 _RADIUS = 0.1  # of the trust region, in units of the rows' quantiles
 _CLOSE = 1e-4  # relative distance of the linear program from the limit that ends the rounds
 _ROUNDING = 1e-12
+_REPAIRED = 1e-10  # relative, and more than what makes the majorant and its duals valid
 _UNIT = 2.0**-24  # rounding unit of float32
 
 
@@ -103,8 +105,8 @@ def _graph_cost(scaled: _Scaled, shares: NDArray[np.float32]) -> Floats:
     return cost / 2
 
 
-def _weights(scaled: _Scaled, majorant: Majorant, degree: int) -> tuple[Floats, float]:
-    """Return the pair weights without the singles, and what singles and rounding add at most."""
+def _weights(scaled: _Scaled, majorant: Majorant, degree: int) -> tuple[Floats, float, float]:
+    """Return the pair weights without the singles, what singles add, and what rounding may."""
     count = len(scaled.columns)
     weights = np.zeros((count, count))
     singles = magnitude = error = 0.0
@@ -124,7 +126,8 @@ def _weights(scaled: _Scaled, majorant: Majorant, degree: int) -> tuple[Floats, 
             # |error of w_ij| <= terms * unit * |f_i| |f_j| <= half of that times |f_i|^2 + |f_j|^2
             norm = float(np.einsum("ij,ij->", flat, flat, dtype=np.float64))
             error += 1.01 * (flat.shape[1] + 4) * _UNIT * norm
-    return weights, degree * (singles + error / 2 + _ROUNDING * (magnitude + error / _UNIT))
+    slack = error / 2 + _ROUNDING * (magnitude + error / _UNIT)
+    return weights, degree * singles, degree * slack
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,14 +135,15 @@ class _Round:
     """One majorant's limit without the constant part, and the graph that attains it nearly."""
 
     limit: float
+    slack: float
     cost: Floats | None
 
 
 def _evaluate(scaled: _Scaled, majorant: Majorant, degree: int, *, want_cost: bool) -> _Round:
-    weights, constant = _weights(scaled, majorant, degree)
+    weights, constant, slack = _weights(scaled, majorant, degree)
     limit, duals, graph = best_duals(weights, degree)
     cost = _graph_cost(scaled, matching(graph, duals)) if want_cost else None
-    return _Round(limit + constant, cost)
+    return _Round(limit + constant + slack, slack, cost)
 
 
 def _quantiles(columns: NDArray[np.float32], drop: int) -> Floats:
@@ -174,12 +178,12 @@ def _scale(columns: NDArray[np.float32], n: int, m: int, knots: int) -> _Scaled 
 
 def _rounds(
     scaled: _Scaled, grid: Grid, degree: int, stop: StoppingCriterion | None
-) -> tuple[Majorant | None, float]:
+) -> tuple[Majorant, _Round] | None:
     """Return the best majorant for these columns, and its limit without the constant part."""
     costs = [_uniform_cost(scaled, degree)]
     weights = costs[0].sum(axis=1) / costs[0].sum()
     centre: Floats | None = None
-    best: Majorant | None = None
+    best: tuple[Majorant, _Round] | None = None
     limit, radius, since = np.inf, _RADIUS, 0
     start, cpu = time.perf_counter(), time.process_time()
     for step in range(1, _ROUNDS + 1):
@@ -192,7 +196,7 @@ def _rounds(
         costs.append(trial.cost)
         since = 0 if trial.limit < limit else since + 1
         if trial.limit < limit:
-            limit, best, centre = trial.limit, majorant, answer[0]
+            limit, best, centre = trial.limit, (majorant, trial), answer[0]
         else:
             radius /= 2
         passed = Progress(
@@ -200,7 +204,7 @@ def _rounds(
         )
         if limit - answer[1] < _CLOSE * abs(limit) or (stop is not None and stop(passed)):
             break
-    return best, limit
+    return best
 
 
 def pair_limit(
@@ -210,7 +214,7 @@ def pair_limit(
     *,
     knots: int | None = None,
     stop: StoppingCriterion | None = None,
-) -> float | None:
+) -> Bound | None:
     """Return a limit that no order of the columns exceeds, or None where the method does not apply.
 
     It may lie above the per-row limit (strongly scaled columns, M above 4): take the smaller.
@@ -239,9 +243,11 @@ def pair_limit(
     if count > _SAMPLE_COLUMNS:
         picked = np.random.default_rng(0).permutation(count)[:_SAMPLE_COLUMNS]
         seen = _Scaled(columns[picked], scaled.quantiles, scaled.knots)
-    majorant, limit = _rounds(seen, grid, degree, stop)
-    if majorant is None:
+    found = _rounds(seen, grid, degree, stop)
+    if found is None:
         return None
+    majorant, last = found
     if seen is not scaled:
-        limit = _evaluate(scaled, majorant, degree, want_cost=False).limit
-    return limit + _constant(scaled) * (1 + _ROUNDING)
+        last = _evaluate(scaled, majorant, degree, want_cost=False)
+    value = last.limit + _constant(scaled) * (1 + _ROUNDING)
+    return Bound(value, "pair", slack=last.slack + _REPAIRED * abs(value))

@@ -5,95 +5,37 @@ wherever it stands; cheap, always at hand, usually far from reachable. ``pair``:
 majorant of `permsearch._pair_bound`, never above ``row`` and seldom close to reachable either.
 ``partition`` (`permsearch.certificates.partition`): set partitioning priced over all groups, for
 N:M usually within 0.1 % of the optimum. ``matching``: the optimum of 1:2. The last two come with a
-certificate that can be saved and checked again. Every limit is rounded up, so that a score summed
-in another order in float64 cannot exceed it.
+certificate that can be saved and checked again. Patterns that keep or drop vectors and blocks have
+limits of their own (`permsearch.limits`): ``spectral`` from singular values, ``partition`` from a
+list of all groups of few rows. Every limit is rounded up, so that a score summed in another order
+in float64 cannot exceed it, and says by how much (`Bound.slack`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from permsearch.domains import Domain
 from permsearch.errors import ProblemError, unknown
 from permsearch.layout import taps_as_rows
-from permsearch.patterns import NM
+from permsearch.limits.rounding import ROUNDING, up
+from permsearch.limits.rows import row_bound
+from permsearch.limits.terms import ceiling, term_limit
+from permsearch.limits.value import Bound
 from permsearch.problem import Problem, Term
-from permsearch.result import TIGHT
 from permsearch.stack import Piece, obstacle, pieces
 from permsearch.stop import Horizon, Progress, StoppingCriterion, check_criterion
 
-if TYPE_CHECKING:
-    from permsearch.certificates.certificate import Certificate
+__all__ = ["METHODS", "ROUNDING", "Bound", "bound", "cheap", "row_bound", "unconstrained"]
 
-FloatArray: TypeAlias = NDArray[np.floating[Any]]
-
-# Relative head-room of every limit. Sums of non-negative float64 numbers are off by far less.
-ROUNDING = 2.0**-40
 # Relative error of narrowing a float64 score to the float32 of a stack, with room to spare.
 _NARROWING = 2.0**-23
 _TINY = float(np.finfo(np.float32).smallest_normal)
-_BLOCK = 1 << 22  # entries partitioned at a time
-_METHODS = ("auto", "matching", "pair", "partition", "row")
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A proven upper limit of the retained score.
-
-    Attributes
-    ----------
-    value
-        No legal solution retains more, in the units of the scores.
-    kind
-        ``exact``, ``row``, ``pair``, ``partition``, ``matching``, ``unstructured``, or ``mixed``
-        for a sum of several kinds.
-    certificate
-        A `permsearch.certificates.Certificate`: what a stranger needs to check the value again.
-        None where a piece has a kind that is recomputed instead, such as ``pair``.
-    """
-
-    value: float
-    kind: str
-    certificate: Certificate | None = None
-
-    @property
-    def tight(self) -> bool:
-        """Whether limits of this kind usually lie close to what can be reached."""
-        return self.kind in TIGHT
-
-    def proves(self, score: float) -> bool:
-        """Decide whether a retained score is as large as the limit, up to rounding."""
-        return score >= self.value * (1 - 4 * ROUNDING)
-
-
-def row_bound(rows: FloatArray, n: int, m: int) -> float:
-    """Return the sum over rows of the largest `n` / `m` of the entries, in float64, not rounded.
-
-    No order of the columns keeps more. For a single group this is the value itself.
-
-    Parameters
-    ----------
-    rows
-        Scores, shape (R, C), >= 0, C a multiple of `m`.
-    n, m
-        Kept and group size.
-    """
-    count, width = rows.shape
-    drop = width // m * (m - n)
-    if drop == 0:
-        return float(rows.sum(dtype=np.float64))
-    total = 0.0
-    step = max(1, _BLOCK // width)
-    for start in range(0, count, step):
-        top = np.partition(rows[start : start + step], drop, axis=1)[:, drop:]
-        total += float(top.sum(dtype=np.float64))
-    return total
+METHODS = ("auto", "matching", "pair", "partition", "row", "spectral")
 
 
 def unconstrained(problem: Problem) -> float:
@@ -101,7 +43,7 @@ def unconstrained(problem: Problem) -> float:
 
     For N:M every row keeps its largest N/M, wherever they stand: the 100 % of `efficacy`.
     """
-    return sum(_ceiling(term) for term in problem.terms)
+    return sum(ceiling(term) for term in problem.terms)
 
 
 def bound(
@@ -119,10 +61,12 @@ def bound(
         Variables and terms; variables and terms that do not depend on each other are bounded
         one by one and added up.
     method
-        ``row``; ``pair``: the smaller of the per-row and the pairwise limit, the latter where it
-        applies (2 <= M <= 8, at most 4096 columns); ``partition``: set partitioning, where all
-        groups can be priced; ``matching``: the optimum of 1:2; ``auto``: of these the tightest
-        that is expected to fit into the time left, 3 seconds a piece without a criterion.
+        ``row``: what comes with every search; ``pair``: the smaller of the per-row and the
+        pairwise limit, the latter where it applies (2 <= M <= 8, at most 4096 columns);
+        ``partition``: set partitioning, where all groups can be priced or listed; ``matching``:
+        the optimum of 1:2; ``spectral``: from singular values, for patterns of vectors and blocks;
+        ``auto``: of these the tightest that is expected to fit into the time left, 3 seconds a
+        piece or a term without a criterion.
     stop
         Asked before each independent piece and after every round of its limit (a step: a round of
         the pairwise limit, or a pricing of all groups); the clock runs over all pieces, and
@@ -152,18 +96,15 @@ def bound(
         )
     if stop is not None:
         check_criterion(stop)
-    if method not in _METHODS:
-        raise unknown("bound method", method, _METHODS)
-    stacked = stackable(problem)
-    if not stacked:
-        return _sum(rest_of(problem, ()))
+    if method not in METHODS:
+        raise unknown("bound method", method, METHODS)
     from permsearch.certificates.planning import Plan
 
     plan = Plan(problem, method, None if stop is None else _Shared(stop), start)
-    covered = list(pieces(problem, stacked))
+    covered = list(pieces(problem, stackable(problem)))
     proofs = tuple(plan.proof(piece) for piece in covered)
-    parts = [Bound(proof.value, proof.kind) for proof in proofs]
-    return plan.certified(_sum([*parts, *rest_of(problem, covered)]), proofs)
+    parts = [Bound(proof.value, proof.kind, slack=proof.slack) for proof in proofs]
+    return plan.certified(Bound.total([*parts, *rest_of(problem, covered, plan.limit)]), proofs)
 
 
 def cheap(problem: Problem) -> Bound:
@@ -182,74 +123,13 @@ def by_pieces(problem: Problem, known: Sequence[tuple[Piece, float, str]]) -> Bo
     limits = {(piece.variable, piece.first): (limit, kind) for piece, limit, kind in known}
     parts = []
     for piece in covered:
-        part = Bound(row_limit(problem, piece), "row")
+        part = row_limit(problem, piece)
         if (piece.variable, piece.first) in limits:
             limit, kind = limits[piece.variable, piece.first]
-            better = Bound(widened(problem, piece, limit), kind)
+            better = widened(problem, piece, limit, kind)
             part = better if better.value < part.value else part
         parts.append(part)
-    return _sum([*parts, *rest_of(problem, covered)])
-
-
-def _up(value: float) -> float:
-    return value * (1 + ROUNDING)
-
-
-def _sum(parts: Iterable[Bound]) -> Bound:
-    parts = tuple(parts)
-    kinds = {part.kind for part in parts if part.kind != "exact"}
-    kind = "exact" if not kinds else "mixed" if len(kinds) > 1 else kinds.pop()
-    return Bound(sum(part.value for part in parts), kind)
-
-
-def _ceiling(term: Term) -> float:
-    if isinstance(term.pattern, NM):
-        return row_bound(taps_as_rows(term.scores), term.pattern.n, term.pattern.m)
-    return _largest(term.scores, term.pattern.density)
-
-
-def _largest(scores: FloatArray, share: float) -> float:
-    """Return the sum of the largest entries, their number rounded up."""
-    drop = int(np.floor((1 - share) * scores.size))
-    if drop == 0:
-        return float(scores.sum(dtype=np.float64))
-    if drop == scores.size:
-        return 0.0
-    return float(np.partition(scores, drop, axis=None)[drop:].sum(dtype=np.float64))
-
-
-def _group_runs(domain: Domain, m: int) -> Iterator[int]:
-    """Yield lengths of consecutive runs that columns and whole groups of `m` never leave."""
-    length = 0
-    for segment in domain.segments:
-        length += segment
-        if length % m == 0:
-            yield length
-            length = 0
-
-
-def _moves(problem: Problem, term: Term) -> bool:
-    """Decide whether some legal order of a term's variables may change its value."""
-    names = term.sensitive & set(problem.sensitive)
-    if isinstance(term.pattern, NM):
-        return any(problem.domains[name].width % term.pattern.m for name in names)
-    return bool(names)
-
-
-def _term_bound(problem: Problem, term: Term) -> Bound:
-    if not _moves(problem, term):
-        return Bound(_up(term.retained({})), "exact")
-    pattern = term.pattern
-    if not isinstance(pattern, NM):
-        return Bound(_up(_largest(term.scores, pattern.density)), "unstructured")
-    assert term.cols is not None
-    rows = taps_as_rows(term.scores)
-    total, first, exact = 0.0, 0, True
-    for length in _group_runs(problem.domains[term.cols], pattern.m):
-        total += row_bound(rows[:, first : first + length], pattern.n, pattern.m)
-        first += length
-        exact = exact and length == pattern.m
-    return Bound(_up(total), "exact" if exact else "row")
+    return Bound.total([*parts, *rest_of(problem, covered)])
 
 
 def stackable(problem: Problem) -> tuple[str, ...]:
@@ -273,35 +153,38 @@ class _Shared:
         return self._stop(replace(progress, elapsed=elapsed, cpu=cpu))
 
 
-def row_limit(problem: Problem, piece: Piece) -> float:
-    """Return the per-row limit of one stack, rounded up."""
+def row_limit(problem: Problem, piece: Piece) -> Bound:
+    """Return the per-row limit of one stack."""
     last = piece.first + len(piece.stack.columns)
-    return _up(
-        sum(
-            row_bound(
-                taps_as_rows(term.scores[:, piece.first : last]), piece.stack.n, piece.stack.m
-            )
-            for term in problem.terms_on(piece.variable)
-        )
+    total = sum(
+        row_bound(taps_as_rows(term.scores[:, piece.first : last]), piece.stack.n, piece.stack.m)
+        for term in problem.terms_on(piece.variable)
     )
+    return Bound.rounded(total, "row")
 
 
-def widened(problem: Problem, piece: Piece, limit: float) -> float:
-    """Return the limit of a stack in the problem's units, rounded up.
+def widened(problem: Problem, piece: Piece, limit: float, kind: str, slack: float = 0.0) -> Bound:
+    """Return the limit of a stack in the problem's units.
 
     A stack is float32; what narrowing took from a float64 score is given back.
     """
+    exact = piece.stack.scale * (limit - slack)
     if any(term.scores.dtype != np.float32 for term in problem.terms_on(piece.variable)):
         limit = limit * (1 + _NARROWING) + piece.stack.columns.size * _TINY
-    return _up(piece.stack.scale * limit)
+    value = up(piece.stack.scale * limit)
+    return Bound(value, kind, slack=value - exact)
 
 
-def rest_of(problem: Problem, covered: Iterable[Piece]) -> Iterator[Bound]:
+def rest_of(
+    problem: Problem,
+    covered: Iterable[Piece],
+    limit_of: Callable[[Problem, Term], Bound] = term_limit,
+) -> Iterator[Bound]:
     """Yield limits of all that those stacks leave out: other terms, and groups that stay put."""
     names = stackable(problem)
     for term in problem.terms:
         if not term.sensitive & set(names):
-            yield _term_bound(problem, term)
+            yield limit_of(problem, term)
     spans: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
     for piece in covered:
         spans[piece.variable].append((piece.first, len(piece.stack.columns)))
@@ -316,4 +199,4 @@ def _rest(problem: Problem, name: str, covered: list[tuple[int, int]]) -> Iterat
         for first, length in covered:
             left[first : first + length] = False
         if left.any():
-            yield Bound(_up(term.pattern.retained(term.scores[:, left])), "exact")
+            yield Bound.rounded(term.pattern.retained(term.scores[:, left]), "exact")

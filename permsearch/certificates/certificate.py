@@ -20,7 +20,7 @@ from permsearch.problem import Problem
 if TYPE_CHECKING:
     import os
 
-    from permsearch.bounds import Bound
+    from permsearch.limits.value import Bound
 
 _FORMAT = "permsearch certificate 1"
 _AGREE = 1e-9  # relative difference of sums that only differ in their order of addition
@@ -42,8 +42,8 @@ class Proof:
     kind
         ``partition``, ``matching``, ``pair`` or ``row``; the last two need no evidence, they are
         computed again.
-    value
-        The limit in the units of the scores.
+    value, slack
+        The limit in the units of the scores, and how much of it is room, as in `Bound`.
     level
         Price of a group whatever its columns (the lam of the limit), in the stack's units, as are
         the duals and prices: powers of two away from the scores.
@@ -66,6 +66,7 @@ class Proof:
     sets: NDArray[np.int64] = field(default_factory=_none)
     lengths: NDArray[np.int64] = field(default_factory=_none)
     weights: NDArray[np.float64] = field(default_factory=_none)
+    slack: float = 0.0
 
     def about(self) -> dict[str, Any]:
         """Return the numbers and words, without the arrays."""
@@ -75,6 +76,7 @@ class Proof:
             "kind": self.kind,
             "value": self.value,
             "level": self.level,
+            "slack": self.slack,
         }
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from permsearch.bounds import widened
 from permsearch.certificates.certificate import Proof
-from permsearch.certificates.matching import MOST_COLUMNS, pair_limit_of, pair_proof
+from permsearch.certificates.matching import MOST_COLUMNS, matching_limit, pair_proof
 from permsearch.certificates.partition import Limit, limits, obstacle
 from permsearch.certificates.pricing import work
 from permsearch.domains import Free
@@ -62,27 +62,30 @@ def partition_proof(
 
 def proof_of(problem: Problem, piece: Piece, limit: Limit) -> Proof:
     """Return a limit as a proof."""
+    bound = widened(problem, piece, limit.value, "partition", limit.slack)
     return Proof(
         piece.variable,
         piece.first,
-        "partition",
-        widened(problem, piece, limit.value),
+        bound.kind,
+        bound.value,
         limit.level,
         limit.duals,
         limit.found.groups,
         limit.found.reduced(limit.duals) - limit.level,
+        slack=bound.slack,
     )
 
 
 def matching_proof(problem: Problem, piece: Piece, order: NDArray[np.int64]) -> Proof:
     """Return the proof of a piece of a 1:2 problem."""
     duals, sets, weights = pair_proof(piece.stack, order)
-    limit = pair_limit_of(piece.stack, duals, sets, weights)
+    bound = widened(problem, piece, *matching_limit(piece.stack, duals, sets, weights))
     return Proof(
         piece.variable,
         piece.first,
-        "matching",
-        widened(problem, piece, limit),
+        bound.kind,
+        bound.value,
+        slack=bound.slack,
         duals=duals,
         sets=np.concatenate([np.empty(0, np.int64), *sets]),
         lengths=np.array([len(odd) for odd in sets], dtype=np.int64),

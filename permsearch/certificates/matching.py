@@ -39,8 +39,10 @@ def pair_values(stack: Stack) -> Floats:
     return values
 
 
-def pair_limit_of(stack: Stack, duals: Floats, sets: Sequence[I64], weights: Floats) -> float:
-    """Return the limit that duals and weighted odd sets prove, rounded up; see the module."""
+def matching_limit(
+    stack: Stack, duals: Floats, sets: Sequence[I64], weights: Floats
+) -> tuple[float, str, float]:
+    """Return the limit that duals and weighted odd sets prove, its kind, and its slack."""
     count = len(duals)
     if any(len(odd) % 2 == 0 or len(np.unique(odd)) < len(odd) for odd in sets):
         raise ValueError("a set of a matching's proof is not odd")
@@ -50,7 +52,8 @@ def pair_limit_of(stack: Stack, duals: Floats, sets: Sequence[I64], weights: Flo
     value = float(duals.sum()) + float(inside) + count / 2 * float(short.max())
     terms = stack.columns.shape[1] + 2 * count + 8
     size = float(np.abs(duals).sum()) + float(inside) + abs(value)
-    return float(value + terms * 2.0**-52 * size)
+    slack = float(terms * 2.0**-52 * size)
+    return value + slack, "matching", slack
 
 
 def _short(values: Floats, duals: Floats, sets: Sequence[I64], weights: Floats) -> Floats:

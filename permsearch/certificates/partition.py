@@ -14,7 +14,7 @@ without another pricing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ import numpy as np
 from permsearch.certificates.duals import cooled
 from permsearch.certificates.pool import Pool
 from permsearch.certificates.pricing import Found, Pricer, valued
+from permsearch.limits.partition import dual_value, rounded
 from permsearch.stack import Stack
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class Limit:
         How often all groups were priced.
     pool
         The limit that the groups known so far would allow: where more rounds lead, about.
+    slack
+        How far the value may lie above what these duals prove with all groups known and without
+        rounding.
     """
 
     value: float
@@ -71,6 +75,7 @@ class Limit:
     found: Found
     pricings: int = 0
     pool: float = 0.0
+    slack: float = 0.0
 
 
 def obstacle(stack: Stack) -> str | None:
@@ -82,8 +87,8 @@ def obstacle(stack: Stack) -> str | None:
     return None
 
 
-def limit_of(stack: Stack, duals: Floats, found: Found, least: float) -> tuple[float, float]:
-    """Return the limit that duals prove, rounded up, and its level.
+def limit_of(stack: Stack, duals: Floats, found: Found, least: float) -> tuple[float, float, float]:
+    """Return the limit that duals prove, rounded up, its level, and its slack.
 
     Parameters
     ----------
@@ -94,17 +99,13 @@ def limit_of(stack: Stack, duals: Floats, found: Found, least: float) -> tuple[f
         The level is at least this.
     """
     groups = len(stack.columns) // stack.m
-    worth = np.sort(found.reduced(duals))[::-1]
-    levels = np.append(worth[worth > least], least)
-    above = np.concatenate([[0.0], np.cumsum(levels[:-1])])
-    totals = groups * levels + above - np.arange(len(levels)) * levels
-    best = int(np.argmin(totals))
-    base = float(duals.sum())
-    value = base + float(totals[best])
-    # f(S) sums n R numbers, u(S) m and the limit C: each addition errs by 2^-53 of the sum so
-    # far; a factor of eight covers groups that rounding puts on the wrong side of the level
-    terms = stack.n * stack.columns.shape[1] + len(duals) + 4 * stack.m
-    return value + terms * 2.0**-50 * (float(np.abs(duals).sum()) + abs(value)), float(levels[best])
+    worth = found.reduced(duals)
+    value, level = dual_value(duals, worth, groups, least)
+    limit = rounded(value, duals, stack.n * stack.columns.shape[1] + 4 * stack.m)
+    # had the pricing looked deeper, the level might be lower: but not below that of these groups
+    lower = float(worth.min()) if len(worth) >= groups else least
+    deep, _ = dual_value(duals, worth, groups, min(least, lower))
+    return limit, level, limit - min(value, deep)
 
 
 def limits(
@@ -176,21 +177,21 @@ class _Search:
     def refined(self, priced: Found, threshold: float, heat: float, pricings: int) -> Limit:
         """Return the best limit that a pricing proves, moving the duals away from it."""
         old = self.duals
-        value, level = limit_of(self.stack, old, priced, threshold)
-        best = Limit(value, old, level, priced, pricings)
+        value, level, slack = limit_of(self.stack, old, priced, threshold)
+        best = Limit(value, old, level, priced, pricings, slack=slack)
         self.pool.add(priced)
         for _ in range(_COOLINGS):
             heat /= 2
             found = self.pool.found
             self.duals = cooled(found.values, found.groups, self.duals, heat)
             shift = float(np.sort(old - self.duals)[-self.stack.m :].sum())
-            value, level = limit_of(self.stack, self.duals, found, threshold + shift)
+            value, level, slack = limit_of(self.stack, self.duals, found, threshold + shift)
             if value < best.value:
-                best = Limit(value, self.duals, level, found, pricings)
+                best = Limit(value, self.duals, level, found, pricings, slack=slack)
         found, duals = best.found, best.duals
         kept = found.where(found.reduced(duals) > best.level)
         pool = float(self.duals.sum() + np.maximum(0, self.pool.found.reduced(self.duals)).sum())
-        return Limit(best.value, duals, best.level, kept, pricings, pool)
+        return replace(best, found=kept, pool=pool)
 
 
 def first_duals(stack: Stack, groups: I64) -> tuple[Floats, float]:

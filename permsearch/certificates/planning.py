@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike, NDArray
 
-from permsearch.bounds import Bound, row_limit, widened
+from permsearch.bounds import row_limit, widened
 from permsearch.certificates.certificate import Certificate, Proof, fingerprint_of
 from permsearch.certificates.certify import (
     expected_seconds,
@@ -19,7 +20,10 @@ from permsearch.certificates.certify import (
 from permsearch.certificates.matching import MOST_COLUMNS
 from permsearch.certificates.partition import obstacle
 from permsearch.errors import UnsupportedProblem
-from permsearch.problem import Problem
+from permsearch.limits.effort import CHEAP, MOST_GROUPS, MOST_SIDE, Effort
+from permsearch.limits.terms import ceiling, free_axes, pattern_limits, term_limit
+from permsearch.limits.value import Bound
+from permsearch.problem import Problem, Term
 from permsearch.stack import Piece
 from permsearch.stop import Progress, StoppingCriterion
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 3.0  # seconds for a piece where no criterion limits them
 _CERTIFIED = {"partition", "matching", "row"}
+_PLAIN = {"row", "pair"}  # methods under which terms that are no pieces get their cheap limit
 
 
 class Plan:
@@ -48,19 +53,44 @@ class Plan:
     ) -> None:
         self._problem, self._method, self._stop = problem, method, stop
         self._start = None if start is None else problem.complete(start)
+        self._checkable = True  # whether `Certificate.verify` comes to the same limits
 
     def proof(self, piece: Piece) -> Proof:
         """Return the limit of one piece and its proof; the per-row limit when time is over."""
-        row = Proof(piece.variable, piece.first, "row", row_limit(self._problem, piece))
+        cheap = row_limit(self._problem, piece)
+        row = Proof(piece.variable, piece.first, "row", cheap.value, slack=cheap.slack)
         if self._method == "row" or row.value == 0 or self._over():
             return row
         found = self._tight(piece) or self._pair(piece)
         return row if found is None or found.value >= row.value else found
 
+    def limit(self, problem: Problem, term: Term) -> Bound:
+        """Return the limit of a term that is not made of pieces; the cheap one without time."""
+        free = free_axes(problem, term)
+        if self._method in _PLAIN or self._over() or not free:
+            return term_limit(problem, term)
+        limits = [*pattern_limits(term, free, self._effort(term))]
+        if self._method != "auto" and self._method not in {limit.kind for limit in limits}:
+            raise UnsupportedProblem(
+                f"no {self._method} bound for the pattern {term.pattern} on a weight of shape "
+                f"{term.scores.shape}; use method 'auto'."
+            )
+        self._checkable = False
+        cheap = Bound.rounded(ceiling(term), "unstructured")
+        return min([cheap, *limits], key=lambda limit: limit.value)
+
+    def _effort(self, term: Term) -> Effort:
+        """Return what may be spent on the limits of a term."""
+        if self._method == "spectral":
+            return Effort(MOST_SIDE)
+        if self._method == "partition":
+            return Effort(CHEAP.side, MOST_GROUPS)
+        return Effort.within(self._seconds(), math.prod(term.scores.shape[1:]))
+
     def certified(self, bound: Bound, proofs: Sequence[Proof]) -> Bound:
         """Return the bound with its certificate, where every piece can be checked again."""
         kinds = {proof.kind for proof in proofs}
-        if not kinds or kinds == {"row"} or not kinds <= _CERTIFIED:
+        if kinds <= {"row"} or not (kinds <= _CERTIFIED and self._checkable):
             return bound
         fingerprint = fingerprint_of(self._problem)
         certificate = Certificate(bound.kind, bound.value, fingerprint, tuple(proofs))
@@ -88,6 +118,8 @@ class Plan:
         if method == "matching":
             fits = stack.m == 2 and len(stack.columns) <= MOST_COLUMNS
             reason = None if fits else f"not 1:2 of at most {MOST_COLUMNS} columns"
+        elif method == "spectral":
+            reason = "N:M has none"
         else:
             reason = obstacle(stack)
         if reason is not None:
@@ -115,4 +147,5 @@ class Plan:
         limit = pair_limit(stack.columns, stack.n, stack.m, stop=self._stop)
         if limit is None:
             return None
-        return Proof(piece.variable, piece.first, "pair", widened(self._problem, piece, limit))
+        bound = widened(self._problem, piece, limit.value, "pair", limit.slack)
+        return Proof(piece.variable, piece.first, bound.kind, bound.value, slack=bound.slack)

@@ -59,6 +59,14 @@ def row_top(rows: Scores, count: int) -> float:
     return total
 
 
+def row_bound(rows: Scores, n: int, m: int) -> float:
+    """Return the sum over rows of the largest `n` / `m` of the entries: N:M of any groups.
+
+    For a single group this is the value itself.
+    """
+    return row_top(rows, rows.shape[1] // m * n)
+
+
 def stacked(scores: Scores, v: int) -> NDArray[np.float64]:
     """Return what the best, the second best ... vectors of `v` rows hold in each column at most.
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.errors import PatternError
+from permsearch.limits.effort import CHEAP, Effort
 
 Axis: TypeAlias = Literal["rows", "cols"]
 Scores: TypeAlias = NDArray[np.floating[Any]]
@@ -57,8 +58,13 @@ class Tiled(Protocol):
 class Limited(Protocol):
     """A pattern that knows more about what no order can exceed than the share it keeps."""
 
-    def limits(self, scores: Scores, free: frozenset[Axis]) -> Iterator[tuple[float, str]]:
-        """Yield cheap limits and their kinds: no order of the free axes retains more."""
+    def limits(
+        self, scores: Scores, free: frozenset[Axis], effort: Effort = CHEAP
+    ) -> Iterator[tuple[float, str]]:
+        """Yield limits and their kinds, as many as an effort allows.
+
+        No order of the free axes retains more than any of them.
+        """
 
 
 @runtime_checkable

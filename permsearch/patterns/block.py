@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from permsearch.checks import is_whole
 from permsearch.errors import PatternError
 from permsearch.layout import taps_as_columns, weight_from_columns
+from permsearch.limits.effort import CHEAP, Effort
 from permsearch.patterns.base import Axis, Mask, Scores, check_tiling
 from permsearch.patterns.share import SHARE, checked_share, share_of, share_text
-
-_SPECTRAL = 2048  # rows or columns, the fewer of them, up to which singular values are cheap
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +146,11 @@ class Block:
         blocks = int(np.count_nonzero(self.sums(mask.astype(np.float32))))
         return blocks <= share_of(self.kept, mask.size // (self.shape[0] * self.shape[1]))
 
-    def limits(self, scores: Scores, free: frozenset[Axis]) -> Iterator[tuple[float, str]]:
+    def limits(
+        self, scores: Scores, free: frozenset[Axis], effort: Effort = CHEAP
+    ) -> Iterator[tuple[float, str]]:
         """Yield limits from sorted rows and columns, and from singular values up to some size."""
+        from permsearch.limits.partition import block_partition, vector_partition
         from permsearch.limits.rounding import up
         from permsearch.limits.rows import block_top, top_entries, vector_top
         from permsearch.limits.spectral import block_spectral, vector_spectral
@@ -161,8 +163,12 @@ class Block:
             return
         if moving == {"rows", "cols"}:
             yield up(block_top(matrix, self.shape, kept)), "row"
-            if min(matrix.shape) <= _SPECTRAL:
+            if effort.spectral(matrix.shape):
                 yield block_spectral(matrix, self.shape, kept), "spectral"
+            if effort.listing(len(matrix), height):
+                yield block_partition(matrix, self.shape, kept), "partition"
+            if effort.listing(matrix.shape[1], width):
+                yield block_partition(matrix.T, (width, height), kept), "partition"
             return
         # along the axis that stays (or does not matter) the blocks' sums are all that counts
         if moving == {"rows"}:
@@ -170,5 +176,7 @@ class Block:
         else:
             summed, side = matrix.reshape(-1, height, matrix.shape[1]).sum(axis=1).T, width
         yield up(vector_top(summed, side, kept)), "row"
-        if min(summed.shape) <= _SPECTRAL:
+        if effort.spectral(summed.shape):
             yield vector_spectral(summed, side, kept), "spectral"
+        if effort.listing(len(summed), side):
+            yield vector_partition(summed, side, kept), "partition"

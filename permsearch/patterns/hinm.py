@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from permsearch.checks import keep_whole
 from permsearch.errors import PatternError
 from permsearch.layout import taps_outside, weight_from_taps
+from permsearch.limits.effort import CHEAP, Effort
 from permsearch.limits.rounding import up
 from permsearch.limits.rows import row_top
 from permsearch.patterns.base import Axis, Mask, Scores, check_tiling
 from permsearch.patterns.nm import NM
 from permsearch.patterns.share import SHARE, checked_share, share_of, share_text
-
-_SPECTRAL = 2048  # rows or columns, the smaller number, up to which singular values are cheap
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +206,15 @@ class HiNM:
         count = self.count(mask.shape[1])
         return all(groupable(tile, count, self.n, self.m) for tile in tiles)
 
-    def limits(self, scores: Scores, free: frozenset[Axis]) -> Iterator[tuple[float, str]]:
+    def limits(
+        self, scores: Scores, free: frozenset[Axis], effort: Effort = CHEAP
+    ) -> Iterator[tuple[float, str]]:
         """Yield what rows keep at most, and what few patterns of vectors allow them."""
         del free  # tiles take any columns whatever may be reordered
         rows = taps_outside(scores)
         count = self.count(rows.shape[1])
         yield up(row_top(rows, count // self.m * self.n)), "row"
-        if min(rows.shape) <= _SPECTRAL:
+        if effort.spectral(rows.shape):
             from permsearch.limits.spectral import live_spectral
 
             yield live_spectral(rows, self.v, count, count // self.m * self.n), "spectral"

@@ -12,12 +12,11 @@ import numpy as np
 from permsearch.checks import is_number, keep_whole
 from permsearch.errors import PatternError
 from permsearch.layout import taps_as_columns, weight_from_columns
+from permsearch.limits.effort import CHEAP, Effort
 from permsearch.patterns.base import Axis, Mask, Scores, check_rank
 from permsearch.patterns.share import SHARE, checked_share, share_of, share_text
 from permsearch.patterns.tiling import Tiles, best_tiles, tiles_with_overlay
 from permsearch.patterns.top import top_mask, top_sum
-
-_SPECTRAL = 2048  # rows or columns, the fewer of them, up to which singular values are cheap
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,9 @@ class TileWise:
         covered = best_tiles(taps_as_columns(mask).astype(np.float64), self.g, area)
         return int(mask.sum()) - round(covered.value) <= over
 
-    def limits(self, scores: Scores, free: frozenset[Axis]) -> Iterator[tuple[float, str]]:
+    def limits(
+        self, scores: Scores, free: frozenset[Axis], effort: Effort = CHEAP
+    ) -> Iterator[tuple[float, str]]:
         """Yield limits from sorted entries, and from singular values up to some size."""
         from permsearch.limits.rounding import up
         from permsearch.limits.rows import top_entries
@@ -169,7 +170,7 @@ class TileWise:
             return
         yield up(top_entries(scores, area + over)), "unstructured"
         matrix = taps_as_columns(scores).astype(np.float64)
-        if min(matrix.shape) > _SPECTRAL:
+        if not effort.spectral(matrix.shape):
             return
         groups = -(-len(matrix) // self.g)
         if not over:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from permsearch.errors import PatternError
 from permsearch.layout import taps_outside, weight_from_taps
+from permsearch.limits.effort import CHEAP, Effort
 from permsearch.patterns.base import Axis, Mask, Scores, check_tiling
 from permsearch.patterns.nm import NM
 
@@ -115,7 +116,9 @@ class TransposableNM:
             return False
         return bool(self.keep(mask.astype(np.float32))[mask].all())
 
-    def limits(self, scores: Scores, free: frozenset[Axis]) -> Iterator[tuple[float, str]]:
+    def limits(
+        self, scores: Scores, free: frozenset[Axis], effort: Effort = CHEAP
+    ) -> Iterator[tuple[float, str]]:
         """Yield what N:M along rows alone and along columns alone holds."""
         from permsearch.limits.rounding import up
         from permsearch.limits.rows import row_top

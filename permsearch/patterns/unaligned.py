@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from permsearch.checks import is_whole
 from permsearch.errors import PatternError
 from permsearch.layout import taps_as_columns, weight_from_columns
+from permsearch.limits.effort import CHEAP, Effort
 from permsearch.patterns.base import Axis, Mask, Scores, check_rank
 from permsearch.patterns.share import SHARE, checked_share, share_of, share_text
 
@@ -134,7 +135,9 @@ class UnalignedBlock:
         fits = bool((needed <= int(np.prod(mask.shape[1:])) // self.size).all())
         return fits and int(needed.sum()) <= self.count(mask.shape)
 
-    def limits(self, scores: Scores, free: frozenset[Axis]) -> Iterator[tuple[float, str]]:
+    def limits(
+        self, scores: Scores, free: frozenset[Axis], effort: Effort = CHEAP
+    ) -> Iterator[tuple[float, str]]:
         """Yield what the price of a block proves where nothing moves, and what rows hold."""
         from permsearch.kernels.unaligned import best_starts
         from permsearch.limits.rounding import up

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from permsearch.checks import keep_whole
 from permsearch.errors import PatternError
 from permsearch.layout import taps_as_columns, weight_from_columns
+from permsearch.limits.effort import CHEAP, Effort
 from permsearch.patterns.base import Axis, Mask, Scores, check_tiling
 from permsearch.patterns.share import SHARE, checked_share, share_of, share_text
 from permsearch.patterns.top import top_mask, top_sum
-
-_SPECTRAL = 2048  # rows or columns, the fewer of them, up to which singular values are cheap
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,9 @@ class VectorWise:
         counts = used.sum(axis=1) if self.balance == "group" else used.sum()
         return bool(np.all(counts <= self.count(mask.shape)))
 
-    def limits(self, scores: Scores, free: frozenset[Axis]) -> Iterator[tuple[float, str]]:
+    def limits(
+        self, scores: Scores, free: frozenset[Axis], effort: Effort = CHEAP
+    ) -> Iterator[tuple[float, str]]:
         """Yield limits from sorted columns and rows, and from singular values up to some size."""
         from permsearch.limits.rounding import up
         from permsearch.limits.rows import row_top, vector_top
@@ -170,5 +171,9 @@ class VectorWise:
         yield up(vector_top(matrix, self.v, whole)), "row"
         if by_group:
             yield up(row_top(matrix, count)), "row"
-        if min(matrix.shape) <= _SPECTRAL:
+        if effort.spectral(matrix.shape):
             yield vector_spectral(matrix, self.v, whole, balanced=by_group), "spectral"
+        if effort.listing(len(matrix), self.v):
+            from permsearch.limits.partition import vector_partition
+
+            yield vector_partition(matrix, self.v, whole, balanced=by_group), "partition"

@@ -12,6 +12,7 @@ import numpy as np
 from permsearch.checks import keep_whole
 from permsearch.errors import PatternError
 from permsearch.layout import taps_outside, weight_from_taps
+from permsearch.limits.effort import CHEAP, Effort
 from permsearch.limits.rounding import up
 from permsearch.limits.rows import row_top
 from permsearch.patterns.base import Axis, Mask, Scores, check_tiling
@@ -19,7 +20,6 @@ from permsearch.patterns.base import Axis, Mask, Scores, check_tiling
 LIVE = 4
 KEPT = 2
 MAX_M = 32
-_SPECTRAL = 2048  # rows or columns, the smaller number, up to which singular values are cheap
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,9 @@ class VNM:
         live = blocks.any(axis=1).sum(axis=-1) <= LIVE
         return bool(live.all() and (blocks.sum(axis=-1) <= self.n).all())
 
-    def limits(self, scores: Scores, free: frozenset[Axis]) -> Iterator[tuple[float, str]]:
+    def limits(
+        self, scores: Scores, free: frozenset[Axis], effort: Effort = CHEAP
+    ) -> Iterator[tuple[float, str]]:
         """Yield what rows keep at most, and what few patterns of live columns allow them."""
         rows = taps_outside(scores)
         groups = rows.shape[1] // self.m
@@ -133,7 +135,7 @@ class VNM:
             yield up(row_top(rows, KEPT * groups)), "row"
         else:  # every group of columns stays as it is
             yield up(row_top(rows.reshape(-1, self.m), KEPT)), "row"
-        if min(rows.shape) <= _SPECTRAL and "rows" in self.axes:
+        if effort.spectral(rows.shape) and "rows" in self.axes:
             from permsearch.limits.spectral import live_spectral
 
             yield live_spectral(rows, self.v, LIVE * groups, KEPT * groups), "spectral"
