@@ -10,8 +10,10 @@ from permsearch.patterns import (
     Block,
     HiNM,
     Pattern,
+    TileWise,
     TransposableNM,
     UnalignedBlock,
+    VectorWise,
 )
 
 _INDEX = 16  # bits of a column's, row's or block's number
@@ -56,10 +58,15 @@ def _index_bits(pattern: Pattern) -> float:
             return pattern.density * _place(4) + 4 * _LIVE / (pattern.v * pattern.m)
         case HiNM():
             return pattern.density * _place(pattern.m) + pattern.kept * _INDEX / pattern.v
+        case VectorWise():
+            return pattern.density * _INDEX / pattern.v
         case Block():
             return pattern.density * _INDEX / math.prod(pattern.shape)
         case UnalignedBlock():
             return pattern.density * _INDEX / pattern.size
+        case TileWise():
+            tiles = pattern.density - pattern.overlay
+            return tiles * _INDEX / pattern.g + pattern.overlay * _INDEX
         case _:
             return pattern.density * _INDEX
 

@@ -16,7 +16,6 @@ from permsearch.allocation import Option, allocate, dense_costs, frontier, layer
 from permsearch.allocation.relaxation import Table, relax
 from permsearch.errors import ProblemError
 from permsearch.kernels.dominance import undominated
-from permsearch.storage import stored_bits
 
 Options = Mapping[str, Sequence[Option]]
 
@@ -204,9 +203,3 @@ def test_layers_need_names_of_their_own() -> None:
     one = layers()[0]
     with pytest.raises(ProblemError, match="name of its own"):
         layer_options([one, one], ["2:4"])
-
-
-def test_stored_bits_of_two_in_four() -> None:
-    """2:4 in 16 bit takes 9 of 16 bits a weight: half the values and two bits for each."""
-    assert stored_bits(ps.NM(2, 4), (8, 8)) == 64 * 9
-    assert stored_bits(None, (8, 8, 3)) == 64 * 3 * 16
