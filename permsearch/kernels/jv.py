@@ -166,11 +166,13 @@ def assign(cost, v, to_col, to_row):
 
     Parameters
     ----------
-    cost : int32 array (n, n)
-    v : int32 array (n,)
-        Column duals. Any start is right; one near the optimum's is fast. Optimal duals on return.
-    to_col, to_row : int32 arrays (n,)
-        Overwritten with each row's column and each column's row.
+    cost : int32 array (n, k)
+        At least as many columns as rows.
+    v : int32 array (k,)
+        Column duals. Where n = k any start is right, and one near the optimum's is fast; zeros
+        otherwise, since columns that stay free have a dual of zero. Optimal duals on return.
+    to_col, to_row : int32 arrays (n,) and (k,)
+        Overwritten with each row's column and each column's row, -1 where it has none.
 
     Returns
     -------
@@ -184,12 +186,13 @@ def assign(cost, v, to_col, to_row):
     left = _reduce_rows(cost, v, to_col, to_row, free)
     for _ in range(_PASSES):
         left = _augment_rows(cost, v, to_col, to_row, free, left)
+    width = cost.shape[1]
     work = (
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
+        np.empty(width, np.int32),
+        np.empty(width, np.int32),
+        np.empty(width, np.int32),
+        np.empty(width, np.int32),
+        np.empty(width, np.int32),
     )
     scans = 0
     for k in range(left):
