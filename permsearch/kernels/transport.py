@@ -57,7 +57,8 @@ def _rough_prices(benefit, capacity, prices):
             liked[_favourite(benefit[r], prices)] += 1
         step = spread / (2.0 + k)
         for g in range(groups):
-            prices[g] += step * max(-1.0, min(1.0, (liked[g] - capacity) / capacity))
+            excess = (liked[g] - capacity[g]) / capacity[g]
+            prices[g] += step * max(-1.0, min(1.0, excess))
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +87,7 @@ def _chains(count, capacity, gain, least, reach, before, stale):
     for _ in range(groups):
         changed = False
         for g in range(groups):
-            if stale[g] == 0 or count[g] < capacity:
+            if stale[g] == 0 or count[g] < capacity[g]:
                 continue
             stale[g] = 0
             changed = True
@@ -113,7 +114,8 @@ def _insert(benefit, r, capacity, prices, least, state, work):
     _chains(count, capacity, gain, least, reach, before, stale)
     end = -1
     for g in range(groups):
-        if count[g] < capacity and (end < 0 or reach[g] - prices[g] > reach[end] - prices[end]):
+        room = count[g] < capacity[g]
+        if room and (end < 0 or reach[g] - prices[g] > reach[end] - prices[end]):
             end = g
     slot = count[end]
     count[end] += 1
@@ -124,14 +126,14 @@ def _insert(benefit, r, capacity, prices, least, state, work):
         moved = members[g, place]
         members[at, slot] = moved
         labels[moved] = at
-        if count[at] == capacity:
-            _look(benefit, members, capacity, at, gain, who)
+        if count[at] == capacity[at]:
+            _look(benefit, members, count[at], at, gain, who)
         at = g
         slot = place
     members[at, slot] = r
     labels[r] = at
-    if count[at] == capacity:
-        _look(benefit, members, capacity, at, gain, who)
+    if count[at] == capacity[at]:
+        _look(benefit, members, count[at], at, gain, who)
 
 
 @njit(cache=True, nogil=True)
@@ -141,7 +143,7 @@ def _begin(benefit, capacity, prices, state, waiting):
     left = 0
     for r in range(benefit.shape[0]):
         g = _favourite(benefit[r], prices)
-        if count[g] < capacity:
+        if count[g] < capacity[g]:
             members[g, count[g]] = r
             count[g] += 1
             labels[r] = g
@@ -149,8 +151,8 @@ def _begin(benefit, capacity, prices, state, waiting):
             waiting[left] = r
             left += 1
     for g in range(benefit.shape[1]):
-        if count[g] == capacity:
-            _look(benefit, members, capacity, g, gain, who)
+        if count[g] == capacity[g]:
+            _look(benefit, members, count[g], g, gain, who)
     return left
 
 
@@ -171,14 +173,15 @@ def _settle_prices(gain, least, prices):
 
 
 @njit(cache=True, nogil=True)
-def transport(benefit, capacity, prices):
-    """Find the labels of the largest total benefit with at most `capacity` items in a group.
+def transport_uneven(benefit, capacity, prices):
+    """Find the labels of the largest total benefit where every group has a capacity of its own.
 
     Parameters
     ----------
     benefit : float array (items, groups)
-        What an item is worth in each group; finite, any sign. items <= capacity * groups.
-    capacity : int
+        What an item is worth in each group; finite, any sign; no more items than places.
+    capacity : int64 array (groups,)
+        >= 1.
     prices : float64 array (groups,)
         Where the groups are filled exactly: any start is right, and the prices of a problem much
         like this one are a fast one; prices of the optimum on return. Otherwise they are set
@@ -190,7 +193,7 @@ def transport(benefit, capacity, prices):
         The group of every item.
     """
     items, groups = benefit.shape
-    full = items == capacity * groups
+    full = items == capacity.sum()
     largest = 0.0
     for r in range(items):
         for g in range(groups):
@@ -198,7 +201,7 @@ def transport(benefit, capacity, prices):
     least = _TOLERANCE * largest
     labels = np.empty(items, np.int64)
     state = (
-        np.empty((groups, capacity), np.int64),
+        np.empty((groups, capacity.max()), np.int64),
         np.zeros(groups, np.int64),
         np.full((groups, groups), _NEVER),
         np.zeros((groups, groups), np.int64),
@@ -217,25 +220,35 @@ def transport(benefit, capacity, prices):
 
 
 @njit(cache=True, nogil=True)
+def transport(benefit, capacity, prices):
+    """Find the labels of the largest total benefit with at most `capacity` items in a group.
+
+    `capacity` is an int; all else is as for `transport_uneven`.
+    """
+    return transport_uneven(benefit, np.full(benefit.shape[1], capacity, np.int64), prices)
+
+
+@njit(cache=True, nogil=True)
 def _cold(benefit, capacity):
     prices = np.zeros(benefit.shape[1])
-    if benefit.shape[0] == capacity * benefit.shape[1]:
+    if benefit.shape[0] == capacity.sum():
         _rough_prices(benefit, capacity, prices)
-    return transport(benefit, capacity, prices)
+    return transport_uneven(benefit, capacity, prices)
 
 
-def balanced(benefit: NDArray[Any], capacity: int) -> NDArray[np.int64]:
+def balanced(benefit: NDArray[Any], capacity: int | NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the group of every item, at most `capacity` in each, of the largest total benefit.
 
     Parameters
     ----------
     benefit
-        Float array (items, groups), finite; items <= capacity * groups.
+        Float array (items, groups), finite; no more items than places.
     capacity
-        Items that a group takes.
+        Items that a group takes: one number, or one for each group, >= 1.
     """
     items, groups = benefit.shape
-    if items > capacity * groups:
+    places = np.broadcast_to(np.asarray(capacity, np.int64), (groups,)).copy()
+    if items > places.sum():
         raise ValueError(f"{items} items do not fit into {groups} groups of {capacity}.")
-    labels: NDArray[np.int64] = _cold(np.ascontiguousarray(benefit), capacity)
+    labels: NDArray[np.int64] = _cold(np.ascontiguousarray(benefit), places)
     return labels

@@ -80,6 +80,25 @@ def test_real_benefits_of_any_scale(scale: float) -> None:
     assert total(benefit, labels) == pytest.approx(best_total(benefit, 20), rel=1e-12, abs=0)
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    capacity=st.lists(st.integers(1, 6), min_size=1, max_size=6),
+    spare=st.integers(0, 4),
+    spread=st.sampled_from([1, 1000]),
+    seed=st.integers(0, 999),
+)
+def test_groups_of_unequal_size(capacity: list[int], spare: int, spread: int, seed: int) -> None:
+    """Every group has a capacity of its own: scipy's total on as many copies of each."""
+    places = np.array(capacity)
+    items = max(1, int(places.sum()) - spare)
+    benefit = np.random.default_rng(seed).integers(-spread, spread + 1, (items, len(places))) * 1.0
+    labels = balanced(benefit, places)
+    copies = benefit.repeat(places, axis=1)
+    rows, columns = linear_sum_assignment(copies, maximize=True)
+    assert (np.bincount(labels, minlength=len(places)) <= places).all()
+    assert total(benefit, labels) == copies[rows, columns].sum()
+
+
 def test_zero_benefits_are_assigned() -> None:
     """A matrix of zeros, as dead rows give, fills every group."""
     for capacity, groups in ((1, 1), (3, 1), (1, 9), (4, 16)):
