@@ -1,17 +1,54 @@
 """Packed sparse weights and the operations on them, on torch tensors.
 
-Nothing is implemented here yet. The package will hold
-
-- one packed format for each pattern of ``permsearch``, with ``pack`` and ``unpack`` exact inverses,
-- for every operation a plain torch reference that runs anywhere, and CPU and CUDA kernels that are
-  compiled on first use and tested against it,
-- a linear layer over a packed weight, and the benchmark that says whether it is faster than the
-  dense one on the machine at hand.
-
-Of the sibling packages it will import ``permsearch.patterns`` and the helpers of
-``permsearch.cli`` only.
+`pack` lays the kept entries of a weight out for the kernels of its pattern, `SparseLinear` and
+`SparseConv2d` compute with it, `swap_modules_` puts them into a network. For every operation a
+plain torch reference runs anywhere; CPU kernels are compiled on first use (`permsearch doctor`
+says what runs here). Importing the package compiles nothing.
 """
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from sparsekernels.errors import (
+    BuildError,
+    KernelError,
+    OperandError,
+    PackedFileError,
+    PackError,
+    ReferenceUsed,
+)
+from sparsekernels.formats import (
+    BlockWeight,
+    HiNMWeight,
+    NMWeight,
+    PackedWeight,
+    TileWiseWeight,
+    VectorWiseWeight,
+    VNMWeight,
+    pack,
+)
+from sparsekernels.functional import conv2d, linear
+from sparsekernels.modules import SparseConv2d, SparseLinear
+from sparsekernels.swap import Swapped, swap_modules_
+
+__all__ = [
+    "BlockWeight",
+    "BuildError",
+    "HiNMWeight",
+    "KernelError",
+    "NMWeight",
+    "OperandError",
+    "PackError",
+    "PackedFileError",
+    "PackedWeight",
+    "ReferenceUsed",
+    "SparseConv2d",
+    "SparseLinear",
+    "Swapped",
+    "TileWiseWeight",
+    "VNMWeight",
+    "VectorWiseWeight",
+    "conv2d",
+    "linear",
+    "pack",
+    "swap_modules_",
+]

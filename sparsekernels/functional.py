@@ -1,0 +1,151 @@
+"""Products of activations with packed weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+import sparsekernels.ops.autograd  # noqa: F401  (registers the operators)
+from sparsekernels.errors import OperandError
+from sparsekernels.formats.base import PackedWeight
+from sparsekernels.ops.dispatch import check_activations
+from sparsekernels.ops.operands import Gathered, Operands
+from sparsekernels.ops.windows import in_groups
+
+OPS = torch.ops.sparsekernels
+
+
+def linear(x: Tensor, weight: PackedWeight, bias: Tensor | None = None) -> Tensor:
+    """Return x W' + bias, as `torch.nn.functional.linear` of the unpacked weight.
+
+    Parameters
+    ----------
+    x
+        (..., in), of the type and on the device of the packed values; gaps are closed.
+    weight
+        A packed matrix.
+    bias
+        (out,) or None.
+
+    Raises
+    ------
+    OperandError
+        When types, devices or shapes do not fit, naming both sides.
+    """
+    if len(weight.shape) != 2:
+        raise OperandError(f"a weight of shape {weight.shape} is a convolution's; use conv2d.")
+    return linear_of(x, weight.values, weight.operands, weight.shape, bias)
+
+
+def linear_of(
+    x: Tensor, values: Tensor, operands: Operands, shape: Sequence[int], bias: Tensor | None
+) -> Tensor:
+    """Return the product with values and operands apart, as a module holds them."""
+    check_activations(x, values)
+    out, columns = shape
+    if x.shape[-1:] != (columns,):
+        raise OperandError(
+            f"activations of shape {tuple(x.shape)} do not end in the {columns} inputs there are."
+        )
+    if isinstance(operands, Gathered):
+        return _tensor(OPS.gathered_linear(x, values, *_gathered(operands), out, bias))
+    return _tensor(OPS.picked_linear(x, values, *_picked(operands), out, bias))
+
+
+def conv2d(
+    x: Tensor,
+    weight: PackedWeight,
+    bias: Tensor | None = None,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the convolution, as `torch.nn.functional.conv2d` of the unpacked weight.
+
+    Parameters
+    ----------
+    x
+        (batch, channels, height, width).
+    weight
+        A packed weight of shape (out, channels / groups, kh, kw).
+    bias
+        (out,) or None.
+    stride, padding, dilation
+        One number, or one for each axis.
+    groups
+        Output channels in so many equal parts, each reading its part of the input. Rows that
+        share columns have to lie in one part.
+    """
+    if len(weight.shape) != 4:
+        raise OperandError(f"a weight of shape {weight.shape} is a matrix; use linear.")
+    window = window_of(weight.shape, stride, padding, dilation)
+    operands = in_groups(weight.operands, weight.values, weight.shape, groups)
+    channels = weight.shape[1] * groups
+    return conv2d_of(x, weight.values, operands, (weight.shape[0], channels), bias, window)
+
+
+def window_of(
+    shape: Sequence[int],
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
+) -> list[int]:
+    """Return kernel, stride, padding and dilation, two numbers each."""
+    return [
+        *shape[2:],
+        *_pair("stride", stride),
+        *_pair("padding", padding),
+        *_pair("dilation", dilation),
+    ]
+
+
+def _pair(name: str, value: int | Sequence[int]) -> tuple[int, int]:
+    pair = (value, value) if isinstance(value, int) else tuple(value)
+    if len(pair) != 2 or not all(isinstance(part, int) for part in pair):
+        raise OperandError(f"{name} is one whole number or two, got {value!r}.")
+    return pair[0], pair[1]
+
+
+def conv2d_of(
+    x: Tensor,
+    values: Tensor,
+    operands: Operands,
+    shape: Sequence[int],
+    bias: Tensor | None,
+    window: list[int],
+) -> Tensor:
+    """Return the convolution with values and operands apart; `shape` is (out, input channels)."""
+    check_activations(x, values)
+    out, channels = shape
+    if x.dim() != 4 or x.shape[1] != channels:
+        raise OperandError(
+            f"activations of shape {tuple(x.shape)} are not (batch, {channels} channels, height, "
+            "width)."
+        )
+    for axis in (0, 1):
+        kernel, padding, dilation = window[axis], window[4 + axis], window[6 + axis]
+        if x.shape[2 + axis] + 2 * padding < dilation * (kernel - 1) + 1:
+            raise OperandError(
+                f"the kernel ({kernel}, dilation {dilation}) is larger than the padded input "
+                f"({x.shape[2 + axis] + 2 * padding}) on axis {2 + axis}."
+            )
+    if isinstance(operands, Gathered):
+        return _tensor(OPS.gathered_conv2d(x, values, *_gathered(operands), out, bias, window))
+    return _tensor(OPS.picked_conv2d(x, values, *_picked(operands), out, bias, window))
+
+
+def _tensor(found: Tensor) -> Tensor:
+    return found
+
+
+def _gathered(w: Gathered) -> tuple[Tensor | None, ...]:
+    return w.overlay, w.colptr, w.cols, w.rowptr, w.rows, w.overlay_ptr, w.overlay_cols
+
+
+def _picked(w: Operands) -> tuple[object, ...]:
+    assert not isinstance(w, Gathered)
+    return w.meta, w.cols, w.rows, w.n, w.m, w.bits, w.share

@@ -1,0 +1,1 @@
+"""Operations on packed weights: schemas, references, gradients and the choice of a kernel."""
