@@ -82,12 +82,10 @@ def bound(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from permsearch.domains import Free
-    >>> term = Term(np.array([[3.0, 2.0, 1.0, 0.0]]), NM(1, 2), cols="cols")
-    >>> limit = bound(Problem({"cols": Free(4)}, (term,)))
-    >>> round(limit.value, 6), limit.proves(5.0)
-    (5.0, True)
+    >>> import permsearch as ps
+    >>> limit = bound(ps.single([[3.0, 2.0, 1.0, 0.0]], "1:2"))
+    >>> round(limit.value, 6), limit.kind, limit.proves(5.0)
+    (5.0, 'row', True)
     """
     if not isinstance(problem, Problem):
         raise ProblemError(

@@ -131,8 +131,9 @@ def block_partition(scores: Scores, shape: tuple[int, int], kept: int) -> float:
     height, width = shape
 
     def chunks(sums: Floats) -> Floats:
-        ordered: Floats = -np.sort(-sums, axis=1)
-        return ordered.reshape(len(sums), -1, width).sum(axis=2)
+        ordered = -np.sort(-sums, axis=1)
+        chunk: Floats = ordered.reshape(len(sums), -1, width).sum(axis=2)
+        return chunk
 
     return _priced(scores, height, kept, chunks)
 

@@ -23,6 +23,7 @@ That is what matrices with columns of very different scales need.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -78,7 +79,7 @@ def _largest(axes: tuple[_Shares, ...], constant: float, rooted: float, energy: 
 
     The root of z is at most z / (2 t) + t / 2 for every t; the least of these limits is sought.
     """
-    scale = float(np.sqrt(max(energy, 0.0)))
+    scale = math.sqrt(max(energy, 0.0))
 
     def at(tangent: float) -> float:
         slope = scale / (2 * tangent)
@@ -95,7 +96,7 @@ def _largest(axes: tuple[_Shares, ...], constant: float, rooted: float, energy: 
 def energy(matrix: Floats, count: int) -> float:
     """Return the sum of the `count` largest squared singular values, rounded up."""
     whole = float(np.einsum("ij,ij->", matrix, matrix))
-    side = min(matrix.shape)
+    side = int(min(matrix.shape))
     if count <= 0 or whole == 0:
         return 0.0
     if count >= side:
