@@ -1,0 +1,59 @@
+"""How a budget splits into ever longer rounds of which the last one fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from permsearch.solvers.run import Budget
+
+_FINAL = 8  # a round is begun while it leaves at least seven times its own length
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Rounds of `first`, then `growth` times as many steps each, then one that fills the budget.
+
+    How a number of steps splits follows from it alone: the first round, unless it is all; then
+    each next one while it leaves at least seven times its own length; then the rest. Where time
+    is limited, the speed of the round before says how much is left, and the last round's length
+    is fixed when it begins: so many steps repeat the run.
+
+    Attributes
+    ----------
+    first
+        Steps of the first round.
+    default
+        Steps in all where nothing limits them.
+    growth
+        How much longer each round is than the one before.
+    speed_up
+        How much faster the last round is expected to be than the one before it.
+    """
+
+    first: int
+    default: int
+    growth: int = 4
+    speed_up: float = 1.0
+
+    def lengths(self, budget: Budget, begun: int = 0) -> Iterator[int]:
+        """Yield the length of every round; ask for the next one when the last is done.
+
+        `begun` are the steps of the piece that came before the rounds.
+        """
+        steps = budget.steps if budget.limited else self.default - begun
+        if steps is not None and steps <= self.first:
+            yield max(0, steps)
+            return
+        size, least = self.first, 1
+        while True:
+            start = budget.used()
+            yield size
+            rate = self.speed_up * size / max(budget.used() - start, 1e-9)
+            left = budget.left(rate, max(0, self.default - begun - size))
+            begun += size
+            size *= self.growth
+            if left < _FINAL * size:
+                break
+            least = (_FINAL - 1) * size
+        yield max(least, left)
