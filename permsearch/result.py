@@ -15,7 +15,7 @@ from permsearch.problem import Problem, Solution, Term, TileOrders
 # Keys of `details`: how many zero rows and zero columns were appended to a single weight.
 PADDING = ("row_padding", "padding")
 # Kinds of bounds that are usually close to what can be reached.
-TIGHT = frozenset({"exact", "matching", "partition"})
+TIGHT = frozenset({"exact", "matching", "partition", "price"})
 
 
 class Status(Enum):
@@ -63,6 +63,8 @@ class SearchResult:
         Retained score of the solution and of the start, recomputed in float64 from the scores.
     bound, bound_kind
         No legal solution retains more than `bound`; the kind says which bound it is.
+    bound_slack
+        How much of the bound is room for rounding: see `permsearch.Bound`.
     ceiling
         What a mask with the pattern's freedom but without the permutation constraint would
         retain (for N:M, the largest N/M of each row): the 100 % of `efficacy`.
@@ -96,6 +98,7 @@ class SearchResult:
     solver: str
     seed: int
     details: Mapping[str, Any] = field(default_factory=dict)
+    bound_slack: float = 0.0
 
     def share(self, value: float) -> float:
         """Return a score as a share of the total; 1 where all scores are zero."""

@@ -26,6 +26,7 @@ COLUMNS = (
     "baseline",
     "bound",
     "bound_kind",
+    "bound_slack",
     "efficacy",
     "gap",
     "certified",
@@ -35,6 +36,7 @@ COLUMNS = (
 )
 """The keys of a row. retained, baseline and bound are shares of `total`, the sum of all scores.
 
+bound_slack is how much of the bound is room for rounding, a share of `total` too.
 certified is the share of the possible gain that is proven to be taken, None without a tight bound.
 """
 
@@ -67,6 +69,7 @@ def result_row(tensor: str, shape: tuple[int, ...], result: SearchResult, *, sol
         "baseline": result.share(result.baseline),
         "bound": result.share(result.bound),
         "bound_kind": result.bound_kind,
+        "bound_slack": result.share(result.bound_slack),
         "efficacy": result.efficacy,
         "gap": result.gap,
         "certified": result.certified,

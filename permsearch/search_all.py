@@ -90,7 +90,8 @@ def tightened(result: SearchResult, limit: Bound) -> SearchResult:
     """Return the result with the smaller of its bound and `limit`."""
     if limit.value >= result.bound:
         return result
-    return replace(result, bound=max(limit.value, result.score), bound_kind=limit.kind)
+    value = max(limit.value, result.score)
+    return replace(result, bound=value, bound_kind=limit.kind, bound_slack=limit.slack)
 
 
 class SearchAll(Iterator[tuple[str, SearchResult]]):

@@ -59,6 +59,7 @@ def bound_command(
     """Tell what no order can exceed, for every tensor in PATH.
 
     The bound is a share of the total score, as is what the order in the file retains (start).
+    Loose kinds are marked; the slack is how much of the bound is room for rounding.
     """
     source = open_tensors(path)
     selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)

@@ -34,6 +34,7 @@ GAIN = Column("gain", lambda row: points(row["retained"] - row["baseline"]), 6)
 EFFICACY = Column("efficacy", lambda row: percent(row["efficacy"]), 8)
 BOUND = Column("bound", lambda row: share(row["bound"]), 6)
 KIND = Column("kind", lambda row: _kind(row["bound_kind"]), 15, left=True)
+SLACK = Column("slack", lambda row: f"{row['bound_slack']:.0e}", 6)
 CERTIFIED = Column("of gain", lambda row: percent(row["certified"]), 7)
 GAP = Column("gap", lambda row: percent(row["gap"]), 6)
 STEPS = Column("steps", lambda row: str(row["steps"]), 9)
@@ -45,7 +46,7 @@ COUNT = Column("tensors", lambda row: str(row["tensors"]), 7)
 SEARCHED = (TENSOR, SHAPE, RETAINED, START, GAIN, EFFICACY, BOUND, CERTIFIED, TIME, STATUS)
 COMPARED = (TENSOR, SHAPE, SOLVER, RETAINED, GAIN, EFFICACY, GAP, CERTIFIED, TIME, STATUS)
 SUMMARY = (SOLVER, COUNT, RETAINED, GAIN, EFFICACY, GAP, TIME, OVER_WINDOW)
-BOUNDED = (TENSOR, SHAPE, START, BOUND, KIND, TIME)
+BOUNDED = (TENSOR, SHAPE, START, BOUND, KIND, SLACK, TIME)
 
 
 def _kind(kind: str) -> str:

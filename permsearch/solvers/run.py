@@ -150,7 +150,7 @@ class Run:
             status = Status.OPTIMAL
             proven = score * (1 + self._narrowed)
             if proven < limit.value:
-                limit = bounds.Bound(proven, "exact")
+                limit = bounds.Bound(proven, "exact", slack=proven - score)
         elif limit.proves(score):
             status = Status.OPTIMAL
         return SearchResult(
@@ -171,6 +171,7 @@ class Run:
             solver=str(solver),
             seed=seed,
             details={**(details or {}), **({"tiles": tiles} if tiles else {})},
+            bound_slack=limit.slack,
         )
 
 
