@@ -9,9 +9,11 @@ from permsearch import instances
 from permsearch.allocation import allocate, layer_options
 from permsearch.arrays import as_scores, magnitude
 from permsearch.bounds import Bound, bound
+from permsearch.certificates import Certificate
 from permsearch.compare import Comparison, compare
 from permsearch.domains import Domain, Fixed, Free, Segments, Units
 from permsearch.errors import (
+    CertificateError,
     FileError,
     MissingExtra,
     OrderError,
@@ -62,6 +64,8 @@ __all__ = [
     "AllOf",
     "AnyOf",
     "Bound",
+    "Certificate",
+    "CertificateError",
     "Comparison",
     "Domain",
     "FileError",
