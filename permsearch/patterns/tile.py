@@ -13,6 +13,7 @@ from permsearch.checks import is_number, keep_whole
 from permsearch.errors import PatternError
 from permsearch.layout import taps_as_columns, weight_from_columns
 from permsearch.limits.effort import CHEAP, Effort
+from permsearch.limits.effort import CHEAP, Effort
 from permsearch.patterns.base import Axis, Mask, Scores, check_rank
 from permsearch.patterns.share import SHARE, checked_share, share_of, share_text
 from permsearch.patterns.tiling import Tiles, best_tiles, tiles_with_overlay
@@ -168,18 +169,13 @@ class TileWise:
         if not free & self.axes and not over:
             yield up(self.retained(scores)), "exact"
             return
-        yield up(top_entries(scores, area + over)), "unstructured"
         matrix = taps_as_columns(scores).astype(np.float64)
+        yield up(top_entries(matrix, area + over)), "unstructured"
         if not effort.spectral(matrix.shape):
             return
         groups = -(-len(matrix) // self.g)
-        if not over:
-            yield ragged_spectral(matrix, groups, area), "spectral"
-            return
-        # entries beyond a level are paid for as if the overlay took all of them
-        ordered = np.sort(matrix, axis=None)
-        for count in (over // 2, over, 2 * over):
-            level = float(ordered[-count - 1]) if count < ordered.size else 0.0
-            above = over * level + float(np.maximum(matrix - level, 0).sum())
-            limit = ragged_spectral(np.minimum(matrix, level), groups, area)
-            yield up(above) + limit, "spectral"
+        # what exceeds a level is paid for as if the overlay took it all; any level is right
+        level = float(np.partition(matrix, -2 * over - 1, axis=None)[-2 * over - 1]) if over else 0
+        above = over * level + float(np.maximum(matrix - level, 0).sum()) if over else 0.0
+        below = np.minimum(matrix, level) if over else matrix
+        yield up(above) + ragged_spectral(below, groups, area), "spectral"

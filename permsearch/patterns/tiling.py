@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.patterns.base import Mask, Scores
-from permsearch.patterns.top import top_mask, top_sum
+from permsearch.patterns.top import top_mask
 
 F64 = NDArray[np.float64]
 
 _ROUNDS = 12  # of the overlay's level
+_NEAR = 1e-3  # relative; levels that are so close choose the same pieces, nearly
 _SLACK = 1e-12  # relative; sums in another order differ by less
 
 
@@ -75,19 +76,18 @@ def best_tiles(matrix: Scores, g: int, area: int) -> Tiles:
         Entries that may be kept.
     """
     height, width = matrix.shape
-    sums = _running(matrix, g)
-    limits = _limits(sums, g, area)
+    full = _full_sums(matrix, g)
+    limits = _limits(matrix, full, g, area)
     best = _Best(-1.0, 0, 0)
-    for rows in sorted(range(1, height + 1), key=lambda n: -limits[n - 1]):
-        if limits[rows - 1] * (1 + _SLACK) < best.value:
+    for n in np.argsort(-limits, kind="stable"):
+        if limits[n] * (1 + _SLACK) < best.value:
             break
-        best = _better(best, _fill(sums, g, rows, area))
-    full = (best.rows - 1) // g
-    pieces = np.zeros((full + 1, width), dtype=np.bool_)
-    last = best.rows - full * g
-    room = (area - best.last * last) // g
-    pieces[:full] = top_mask(_full(sums, g, full), min(room, full * width))
-    pieces[full] = top_mask(sums[best.rows - 1], best.last)
+        best = _better(best, _fill(matrix, full, g, int(n) + 1, area))
+    count = (best.rows - 1) // g
+    pieces = np.zeros((count + 1, width), dtype=np.bool_)
+    room = (area - best.last * (best.rows - count * g)) // g
+    pieces[:count] = top_mask(full[:count], min(room, count * width))
+    pieces[count] = top_mask(_last_sums(matrix, g, best.rows), best.last)
     return Tiles(g, (height, width), best.rows, pieces, best.value)
 
 
@@ -107,49 +107,49 @@ def _better(one: _Best, other: _Best) -> _Best:
     return one if one.value > other.value else other
 
 
-def _running(matrix: Scores, g: int) -> F64:
-    """Return the sums of every tile's first one, two, ... rows, float64 (R, C)."""
-    sums = np.empty(matrix.shape)
-    for first in range(0, len(matrix), g):
-        tile = matrix[first : first + g]
-        np.cumsum(tile, axis=0, dtype=np.float64, out=sums[first : first + g])
+def _full_sums(matrix: Scores, g: int) -> F64:
+    """Return the sums of the pieces of all full tiles, (R // g, C)."""
+    count = len(matrix) // g
+    tiles = matrix[: count * g].reshape(count, g, matrix.shape[1])
+    sums: F64 = tiles.sum(axis=1, dtype=np.float64)
     return sums
 
 
-def _full(sums: F64, g: int, count: int) -> F64:
-    """Return the sums of the pieces of the first full tiles, (count, C)."""
-    return sums[g - 1 : count * g : g]
+def _last_sums(matrix: Scores, g: int, rows: int) -> F64:
+    """Return the sums of the pieces of the last tile of so many rows."""
+    sums: F64 = matrix[(rows - 1) // g * g : rows].sum(axis=0, dtype=np.float64)
+    return sums
 
 
-def _limits(sums: F64, g: int, area: int) -> F64:
+def _limits(matrix: Scores, full: F64, g: int, area: int) -> F64:
     """Return what no pieces of the first 1, 2, ... R rows exceed."""
-    height = len(sums)
-    full = _full(sums, g, height // g)
+    from permsearch.kernels.tiles import worth_of_rows
+
     room = area // g
     price = 0.0
     if room < full.size:
         price = float(np.partition(full, full.size - room - 1, axis=None)[-room - 1]) / g
-    heights = np.arange(height) % g + 1
-    above = np.maximum(sums - price * heights[:, None], 0).sum(axis=1)
-    whole = np.concatenate([[0.0], np.cumsum(above[g - 1 :: g])])
-    limits: F64 = price * area + above + whole[np.arange(height) // g]
+    limits: F64 = worth_of_rows(matrix, g, price) + price * area
     return limits
 
 
-def _fill(sums: F64, g: int, rows: int, area: int) -> _Best:
+def _fill(matrix: Scores, full: F64, g: int, rows: int, area: int) -> _Best:
     """Return the best value of so many rows."""
-    full, width = (rows - 1) // g, sums.shape[1]
-    last = rows - full * g
-    own = np.concatenate([[0.0], np.cumsum(np.sort(sums[rows - 1])[::-1])])
-    count = np.arange(min(width, area // last) + 1)
-    rooms = np.minimum((area - count * last) // g, full * width)
-    pieces = _full(sums, g, full).ravel()
-    most = int(rooms[0])
-    top = np.sort(np.partition(pieces, pieces.size - most)[pieces.size - most :])[::-1]
-    others = np.concatenate([[0.0], np.cumsum(top)])
-    values = own[count] + others[rooms]
+    count, width = (rows - 1) // g, matrix.shape[1]
+    height = rows - count * g
+    own = _downwards(_last_sums(matrix, g, rows), width)
+    last = np.arange(min(width, area // height) + 1)
+    rooms = np.minimum((area - last * height) // g, count * width)
+    others = _downwards(full[:count].ravel(), int(rooms[0]))
+    values = own[last] + others[rooms]
     at = int(np.argmax(values))
     return _Best(float(values[at]), rows, at)
+
+
+def _downwards(sums: F64, most: int) -> F64:
+    """Return the sums of the largest 0, 1, ... `most` entries."""
+    top = np.sort(np.partition(sums, sums.size - most)[sums.size - most :] if most else sums[:0])
+    return np.concatenate([[0.0], np.cumsum(top[::-1])])
 
 
 def tiles_with_overlay(matrix: Scores, g: int, area: int, over: int) -> Tiles:
@@ -165,25 +165,45 @@ def tiles_with_overlay(matrix: Scores, g: int, area: int, over: int) -> Tiles:
         tiles = best_tiles(nonzero.astype(np.float64), g, area)
         if few - round(tiles.value) <= over:
             return tiles
-    total = float(matrix.sum(dtype=np.float64))
+    outside = _Outside(matrix, area, over)
     low, level, high = 0.0, np.inf, np.inf
     best, value = None, -1.0
     for _ in range(_ROUNDS):
-        tiles = best_tiles(np.minimum(matrix, level), g, area)
-        rest = matrix[~tiles.mask()]
-        count = min(over, rest.size)
-        found = total - float(rest.sum(dtype=np.float64)) + top_sum(rest, count)
+        tiles = best_tiles(np.minimum(matrix, level, dtype=matrix.dtype), g, area)
+        found, least = outside.taken(tiles.mask())
         if found > value:
             best, value = tiles, found
-        least = float(np.partition(rest, rest.size - count)[rest.size - count]) if count else 0.0
         # the lower the level, the more large entries are left outside, and the higher the least
         low, high = max(low, min(level, least)), min(high, max(level, least))
         following = low if high == np.inf else (low + high) / 2
-        if following in (level, low if high < np.inf else -1.0, high):
+        if level < np.inf and high - low <= _NEAR * low:
             break
         level = following
     assert best is not None
     return best
+
+
+class _Outside:
+    """The entries that an overlay may take: the largest of all, in or outside of the pieces."""
+
+    def __init__(self, matrix: Scores, area: int, over: int) -> None:
+        self._over = over
+        flat = matrix.ravel()
+        drop = max(0, flat.size - area - over)
+        level = np.partition(flat, drop)[drop] if drop < flat.size else 0.0
+        self._where = np.flatnonzero(flat >= level)
+        self._large = flat[self._where].astype(np.float64)
+        self._matrix = matrix
+
+    def taken(self, mask: Mask) -> tuple[float, float]:
+        """Return what pieces and overlay hold together, and the overlay's least entry."""
+        inside = float(self._matrix[mask].sum(dtype=np.float64))
+        rest = self._large[~mask.ravel()[self._where]]
+        count = min(self._over, rest.size)
+        if count == 0:
+            return inside, 0.0
+        top = np.partition(rest, rest.size - count)[rest.size - count :]
+        return inside + float(top.sum()), float(top[0])
 
 
 def overlay_limit(matrix: Scores, g: int, area: int, over: int) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from permsearch.domains import Domain, Free
 from permsearch.errors import UnsupportedProblem
 from permsearch.orders import Order, identity
-from permsearch.patterns import Axis, Pattern, Tiled
+from permsearch.patterns import Axis, Pattern, Tiled, TileWise
 from permsearch.problem import Problem, Solution, Term
 from permsearch.result import SearchResult
 from permsearch.solvers.loop import Method, Part, solve_parts
@@ -200,7 +200,10 @@ def matrix_obstacle(problem: Problem, term: Term) -> str | None:
 
 def tiny_problem(problem: Problem, term: Term) -> Problem:
     """Return a small random weight of the same pattern and rank with the same axes free."""
-    rows, cols = term.pattern.tiling if isinstance(term.pattern, Tiled) else (1, 1)
+    pattern = term.pattern
+    rows, cols = pattern.tiling if isinstance(pattern, Tiled) else (1, 1)
+    if isinstance(pattern, TileWise):  # its tiles need not fill the weight, but two there must be
+        rows = pattern.g
     shape = (
         min(term.scores.shape[0], max(2 * rows, 8 // rows * rows)),
         min(term.scores.shape[1], max(2 * cols, 16 // cols * cols)),
@@ -211,7 +214,7 @@ def tiny_problem(problem: Problem, term: Term) -> Problem:
     domains: dict[str, Domain] = {
         axis: Free(size) for axis, size in zip(_AXES, shape, strict=False) if axis in names
     }
-    own = Term(scores, term.pattern, names.get("rows"), names.get("cols"))
+    own = Term(scores, pattern, names.get("rows"), names.get("cols"))
     return Problem(domains, (own,))
 
 
