@@ -13,7 +13,6 @@ from permsearch.checks import is_number, keep_whole
 from permsearch.errors import PatternError
 from permsearch.layout import taps_as_columns, weight_from_columns
 from permsearch.limits.effort import CHEAP, Effort
-from permsearch.limits.effort import CHEAP, Effort
 from permsearch.patterns.base import Axis, Mask, Scores, check_rank
 from permsearch.patterns.share import SHARE, checked_share, share_of, share_text
 from permsearch.patterns.tiling import Tiles, best_tiles, tiles_with_overlay
@@ -175,7 +174,13 @@ class TileWise:
             return
         groups = -(-len(matrix) // self.g)
         # what exceeds a level is paid for as if the overlay took it all; any level is right
-        level = float(np.partition(matrix, -2 * over - 1, axis=None)[-2 * over - 1]) if over else 0
+        level = _least_of_largest(matrix, 2 * over + 1) if over else 0.0
         above = over * level + float(np.maximum(matrix - level, 0).sum()) if over else 0.0
         below = np.minimum(matrix, level) if over else matrix
         yield up(above) + ragged_spectral(below, groups, area), "spectral"
+
+
+def _least_of_largest(matrix: Scores, count: int) -> float:
+    """Return the `count`-th largest entry, or the least one where there are fewer."""
+    drop = max(0, matrix.size - count)
+    return float(np.partition(matrix, drop, axis=None)[drop])
