@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from permsearch.solvers.anneal import Anneal
     from permsearch.solvers.assignment import Assignment
     from permsearch.solvers.auto import Auto
+    from permsearch.solvers.blocks import Blocks
     from permsearch.solvers.deal import Deal
     from permsearch.solvers.exact import Exact
     from permsearch.solvers.exhaustive import Exhaustive
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from permsearch.solvers.matching import Matching
     from permsearch.solvers.none import NoSearch
     from permsearch.solvers.random import RandomOrders
+    from permsearch.solvers.shuffle import Shuffle
     from permsearch.solvers.swap import Swap
+    from permsearch.solvers.tetris import Tetris
     from permsearch.solvers.window import Window
 
 __all__ = [
     "Anneal",
     "Assignment",
     "Auto",
+    "Blocks",
     "Deal",
     "Exact",
     "Exhaustive",
@@ -35,7 +39,9 @@ __all__ = [
     "Matching",
     "NoSearch",
     "RandomOrders",
+    "Shuffle",
     "Swap",
+    "Tetris",
     "Window",
 ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from numpy.typing import ArrayLike, NDArray
 
+from permsearch.patterns import Block, TileWise, UnalignedBlock, VectorWise
 from permsearch.problem import Problem
 from permsearch.result import SearchResult, Status
 from permsearch.solvers.anneal import Anneal
@@ -29,7 +30,12 @@ _MATCHED = 1024  # columns up to which 1:2 is solved to proven optimality at any
 _LOCAL_STEPS = 20_000  # swaps tried on what no other solver takes
 Start: TypeAlias = Mapping[str, ArrayLike] | None
 # What searches for a pattern that is not N:M, by its kind.
-_PREFERRED: dict[type, str] = {}
+_PREFERRED: dict[type, str] = {
+    Block: "blocks",
+    UnalignedBlock: "blocks",
+    VectorWise: "shuffle",
+    TileWise: "shuffle",
+}
 
 
 @dataclass(frozen=True, slots=True)

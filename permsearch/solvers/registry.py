@@ -20,6 +20,9 @@ _SOLVERS = {
     "anneal": ("anneal", "Anneal"),
     "exhaustive": ("exhaustive", "Exhaustive"),
     "exact": ("exact", "Exact"),
+    "blocks": ("blocks", "Blocks"),
+    "tetris": ("tetris", "Tetris"),
+    "shuffle": ("shuffle", "Shuffle"),
     "auto": ("auto", "Auto"),
 }
 
