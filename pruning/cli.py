@@ -11,6 +11,7 @@ from permsearch.cli.options import (
     OutputType,
     PatternType,
     SolverType,
+    check_outputs_differ,
     criterion,
     debug_option,
     json_option,
@@ -23,7 +24,8 @@ from permsearch.patterns import Pattern
 _EXAMPLES = """\b
 Examples:
   permsearch permute model/ -p 2:4 --out permuted
-  permsearch permute model/ -p 2:4 -t 'model.layers.*' --seconds 60 --out permuted --html r.html
+  permsearch permute model/ -p 2:4 -t 'model.layers.*' --seconds 5 --out permuted --html r.html
+  permsearch permute model/ -p 2:4 --gather '*q_proj' --out permuted
   permsearch permute model/ -p 2:4 --dry-run
 """
 
@@ -39,6 +41,14 @@ Examples:
     metavar="GLOB",
     help="Score only weights whose name matches; may be repeated. All without it.",
 )
+@click.option(
+    "--gather",
+    "gather",
+    multiple=True,
+    metavar="GLOB",
+    help="Give these layers an order of their own, applied to their input at run time; "
+    "may be repeated. The report tells what it costs.",
+)
 @click.option("--solver", type=SolverType(), default="auto", show_default=True)
 @limit_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -48,7 +58,7 @@ Examples:
     is_flag=True,
     help="Let the last axis of the outputs move as well (for embeddings that are only compared).",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell the groups; search and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Only tell groups and layers; write nothing.")
 @click.option("--html", type=OutputType(), metavar="FILE", help="Write the report as a page.")
 @json_option
 @debug_option
@@ -57,6 +67,7 @@ def permute_command(
     model: Path,
     pattern: Pattern,
     globs: tuple[str, ...],
+    gather: tuple[str, ...],
     solver: str,
     steps: int | None,
     seconds: float | None,
@@ -70,19 +81,22 @@ def permute_command(
     """Reorder the channels of MODEL, a Hugging Face folder, without changing what it computes.
 
     Architectures are known by config.json: bert, gpt2, llama, mistral, qwen2, qwen3, mixtral, vit,
-    t5. Shards, names, types and all other files are kept.
+    t5. Shards, names, types and all other files are kept. Groups are searched one after another,
+    and tensors are read when their turn comes: memory holds the readers of one group.
     """
+    from pruning.checkpoint_job import Job
     from pruning.model_folder import check_target
 
     if out is None and not dry_run:
         raise click.UsageError("give --out DIR, or --dry-run.")
     if out is not None:
         check_target(model, out)
-    patterns = {glob: pattern for glob in globs} or pattern
+    check_outputs_differ({"--html": html, "--json": json_file})
     stop = criterion(steps, seconds)
-    job = _Job(model, patterns, outputs="free" if free_outputs else "pin")
+    patterns = dict.fromkeys(globs, pattern) if globs else pattern
+    job = Job.open(model, patterns, gather, "free" if free_outputs else "pin")
     if dry_run:
-        click.echo(job.network.summary())
+        click.echo("\n".join([job.network.summary(), *map(str, job.plan.layers)]))
         return
     content = job.run(solver, stop, seed)
     assert out is not None
@@ -96,55 +110,25 @@ def permute_command(
         write_output(html, html_of(f"{model.name}, {pattern}", content))
 
 
-class _Job:
-    """A checkpoint with its network and what was done to it."""
-
-    def __init__(self, folder: Path, patterns: Any, outputs: Any) -> None:
-        from pruning.formulate import formulate
-        from pruning.model_folder import read_folder
-        from pruning.specs import checkpoint, example_inputs, read_config
-        from pruning.trace import trace
-
-        config = read_config(folder)
-        self.folder = folder
-        self.module = checkpoint(read_folder(folder), config)
-        self.network = trace(self.module, example_inputs(config), outputs=outputs)
-        self.found = formulate(self.network, patterns)
-        self.moves: dict[str, Any] = {}
-
-    def run(self, solver: str, stop: Any, seed: int) -> dict[str, Any]:
-        """Search, permute with proof, and return the report."""
-        import permsearch as ps
-        from pruning.permute import permute_
-        from pruning.plan_report import report_of
-        from pruning.reorder import moves_of
-
-        result = ps.solve(self.found.problem, solver, stop=stop, seed=seed)
-        proof = permute_(self.module, result, network=self.network, seed=seed)
-        self.moves = moves_of(self.network, result.solution)
-        for alias, name in self.network.aliases.items():
-            if name in self.moves:
-                self.moves[alias] = self.moves[name]
-        return report_of(self.network, self.found, result, proof)
-
-    def write(self, target: Path) -> None:
-        """Write the permuted folder."""
-        from pruning.model_folder import write_folder
-
-        write_folder(self.folder, target, self.moves)
-
-
 def _told(content: dict[str, Any], out: Path) -> str:
     total, proof, layers = content["total"], content["proof"], content["layers"]
-    absorbed = sum(layer["state"] == "absorbed" for layer in layers)
+    states = [layer["state"] for layer in layers]
+    counts = ", ".join(f"{states.count(s)} {s}" for s in ("absorbed", "gathered", "left"))
     lines = [
         f"kept {total['baseline']:.5f} before, {total['retained']:.5f} after "
         f"({total['bound_kind']} bound {total['bound']:.5f})",
-        f"{len(content['groups'])} groups; of {len(layers)} weights {absorbed} absorb an order",
+        f"{len(content['groups'])} groups; {len(layers)} weights: {counts}",
     ]
-    if proof is not None:
+    for cost in content["gathers"]:
+        lines.append(
+            f"{cost['layer']} is gathered: {cost['bytes_per_token']} bytes for each token, "
+            f"{cost['share']:.1%} more traffic"
+        )
+    if proof["unchanged"] is None:
+        lines.append(f"outputs not compared: {proof['reason']}")
+    else:
         lines.append(
             f"outputs unchanged: {proof['difference']:.1e} relative, {proof['runs']} inputs, "
-            f"{proof['dtype']}"
+            f"{proof['resized']} of them of other sizes, {proof['dtype']}"
         )
     return "\n".join([*lines, f"wrote {out}"])

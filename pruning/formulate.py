@@ -1,34 +1,28 @@
 """From a network's groups to a search problem: what each order is worth.
 
-Every weight that is to carry a pattern is cut into the pieces of its columns that one group
-reorders. A piece becomes a term on the group's variable where the pattern's groups of columns are
-runs of the variable's items; all terms of a variable are searched at once. What no order can change
-stays in the problem as a constant, so that shares are shares of all weights.
+Every weight that is to carry a pattern becomes terms on the variables of the groups that reorder
+its columns (and its rows, where the pattern looks at them). What no order can change stays in the
+problem as a constant, so that shares are shares of all weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from permsearch.arrays import as_scores, magnitude
 from permsearch.domains import Domain, Free
 from permsearch.errors import PatternError, ProblemError, unknown
-from permsearch.patterns import NM, Pattern, Scores, parse_pattern
+from permsearch.patterns import Pattern, Scores, parse_pattern
 from permsearch.problem import Problem, Term
-from pruning.axes import Atom, Axis, flat, parts_of, size
+from pruning.drafts import Draft, Turned, drafts
 from pruning.gather import GATHERED
-from pruning.groups import Orbit
 from pruning.network import Network
 
 State: TypeAlias = Literal["absorbed", "gathered", "left"]
 Patterns: TypeAlias = str | Pattern | Mapping[str, str | Pattern | None] | None
-Positions: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +34,9 @@ class LayerPlan:
     state
         "absorbed": the orders of `groups` reach its columns at no cost at run time;
         "gathered": its columns have an order of their own, and its input is indexed at run time;
-        "left": no order helps it, and `reason` says why.
+        "left": no order helps it.
+    reason
+        Why it is left, or what of it no order reaches.
     """
 
     tensor: str
@@ -61,6 +57,120 @@ class Formulation:
     problem: Problem
     layers: tuple[LayerPlan, ...]
     skipped: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A search problem without numbers: needs shapes alone.
+
+    Attributes
+    ----------
+    drafts
+        The terms; `terms` fills them in.
+    layers, skipped
+        What becomes of each weight, and why weights were passed over.
+    domains
+        The variables: the network's groups, and those of gathered layers.
+    """
+
+    drafts: tuple[Draft, ...]
+    layers: tuple[LayerPlan, ...]
+    skipped: Mapping[str, str]
+    domains: Mapping[str, Domain]
+
+
+def plan(
+    network: Network, patterns: Patterns, *, gather: Sequence[str] = (), scored: bool = False
+) -> Plan:
+    """Return what a network's search problem will be made of: see `formulate`.
+
+    Parameters
+    ----------
+    scored
+        Whether importances are given for weights that the model computes from others, too.
+    """
+    _check_globs(gather, sorted({name for name, _ in network.read}))
+    found: list[Draft] = []
+    layers: list[LayerPlan] = []
+    skipped: dict[str, str] = {}
+    domains: dict[str, Domain] = dict(network.domains)
+    for tensor, pattern in _targets(network, patterns, skipped, scored=scored).items():
+        dim = next(dim for name, dim in sorted(network.read) if name == tensor)
+        shape = list(network.shapes[tensor])
+        shape.insert(1, shape.pop(dim))
+        try:
+            pattern.check(tuple(shape))
+        except PatternError as error:
+            skipped[tensor] = str(error)
+            continue
+        if any(_fits(tensor, glob) for glob in gather):
+            _check_gathered(network, tensor, dim)
+            own, layer = _gathered(tensor, dim, pattern)
+            domains[layer.groups[0]] = Free(shape[1])
+        else:
+            own, reasons = drafts(network, tensor, dim, pattern)
+            groups = tuple(dict.fromkeys(name for draft in own for name in draft.variables))
+            state: State = "absorbed" if groups else "left"
+            layer = LayerPlan(tensor, pattern, state, groups, "; ".join(reasons))
+        found += own
+        layers.append(layer)
+    return _kept(Plan(tuple(found), tuple(layers), skipped, domains))
+
+
+def _gathered(tensor: str, dim: int, pattern: Pattern) -> tuple[list[Draft], LayerPlan]:
+    """Return the term of a layer whose input is indexed at run time, with its own variable."""
+    name = f"{layer_of(tensor)}{GATHERED}"
+    draft = Draft(tensor, pattern, Turned(dim), cols=name)
+    return [draft], LayerPlan(tensor, pattern, "gathered", (name,))
+
+
+def _check_gathered(network: Network, tensor: str, dim: int) -> None:
+    """Refuse a weight whose columns cannot have an order of their own at run time."""
+    why = ""
+    if dim != 1 or not tensor.endswith(".weight"):
+        why = f"its columns lie along dimension {dim}: linear layers and convolutions can"
+    if tensor in network.aliases.values():
+        why = "its weight is tied to another, whose columns would move as well"
+    if why:
+        raise ProblemError(f"the input of {layer_of(tensor)} cannot be gathered: {why}.")
+
+
+def _kept(planned: Plan) -> Plan:
+    """Leave out weights whose value would depend on orders that their terms do not know."""
+    searched = {name for draft in planned.drafts for name in draft.variables}
+    skipped = dict(planned.skipped)
+    for draft in planned.drafts:
+        clash = sorted(draft.loose & searched)
+        if clash:
+            skipped[draft.tensor] = (
+                f"{', '.join(clash)} would change what its {draft.pattern} mask keeps in a way "
+                "that one term cannot say; give this layer no pattern, or its group no reader"
+            )
+    return replace(
+        planned,
+        drafts=tuple(draft for draft in planned.drafts if draft.tensor not in skipped),
+        layers=tuple(layer for layer in planned.layers if layer.tensor not in skipped),
+        skipped=skipped,
+    )
+
+
+def terms(
+    network: Network,
+    wanted: Sequence[Draft],
+    scores: Any = "magnitude",
+    state: Mapping[str, Any] | None = None,
+) -> Iterator[Term]:
+    """Yield the terms that drafts become with the numbers of the tensors in `state`."""
+    tensors = network.whole if state is None else state
+    for draft in wanted:
+        importances = _scored(draft.tensor, network.pick(tensors, draft.tensor), scores)
+        yield Term(
+            draft.take(importances),
+            draft.pattern,
+            rows=draft.rows,
+            cols=draft.cols,
+            name=draft.tensor,
+        )
 
 
 def formulate(
@@ -95,41 +205,12 @@ def formulate(
     """
     if patterns is None:
         return Formulation(Problem(network.domains, ()), (), {})
-    own = not isinstance(scores, str)
-    terms: list[Term] = []
-    layers: list[LayerPlan] = []
-    domains: dict[str, Domain] = dict(network.domains)
-    skipped: dict[str, str] = {}
-    tensors = network.whole if state is None else state
-    for tensor, pattern in _targets(network, patterns, skipped, scored=own).items():
-        dim = next(dim for name, dim in sorted(network.read) if name == tensor)
-        importances = _scored(tensor, network.pick(tensors, tensor), scores)
-        try:
-            pattern.check(np.moveaxis(importances, dim, 1).shape)
-        except PatternError as error:
-            skipped[tensor] = str(error)
-            continue
-        if any(_fits(tensor, glob) for glob in gather):
-            found, plan = _gathered_term(tensor, dim, importances, pattern, domains)
-        else:
-            found, plan = _terms(network, tensor, dim, importances, pattern)
-        terms += found
-        layers.append(plan)
-    if not terms:
-        raise ProblemError(
-            f"no weight can carry the pattern: {'; '.join(map(': '.join, skipped.items()))}"
-        )
-    return Formulation(Problem(domains, tuple(terms)), tuple(layers), skipped)
-
-
-def _gathered_term(
-    tensor: str, dim: int, scores: Scores, pattern: Pattern, domains: dict[str, Domain]
-) -> tuple[list[Term], LayerPlan]:
-    """Return the term of a layer whose input is indexed at run time, and add its variable."""
-    name = f"{layer_of(tensor)}{GATHERED}"
-    domains[name] = Free(scores.shape[dim])
-    term = Term(np.moveaxis(scores, dim, 1), pattern, cols=name, name=tensor)
-    return [term], LayerPlan(tensor, pattern, "gathered", (name,))
+    planned = plan(network, patterns, gather=gather, scored=not isinstance(scores, str))
+    found = tuple(terms(network, planned.drafts, scores, state))
+    if not found:
+        told = "; ".join(map(": ".join, planned.skipped.items()))
+        raise ProblemError(f"no weight can carry the pattern: {told}")
+    return Formulation(Problem(planned.domains, found), planned.layers, planned.skipped)
 
 
 def layer_of(tensor: str) -> str:
@@ -143,9 +224,7 @@ def _targets(
     """Return the pattern of each weight that has one."""
     wanted = patterns if isinstance(patterns, Mapping) else {"*": patterns}
     read = sorted({name for name, _ in network.read})
-    for glob in wanted:
-        if not any(_fits(name, glob) for name in read):
-            raise unknown("layer", glob, map(layer_of, read))
+    _check_globs(wanted, read)
     found = {}
     for name in network.tensors:
         pattern = next((wanted[glob] for glob in wanted if _fits(name, glob)), None)
@@ -160,6 +239,12 @@ def _targets(
         else:
             found[name] = parse_pattern(pattern)
     return found
+
+
+def _check_globs(globs: Iterable[str], read: Sequence[str]) -> None:
+    for glob in globs:
+        if not any(_fits(name, glob) for name in read):
+            raise unknown("layer", glob, map(layer_of, read))
 
 
 def _fits(tensor: str, glob: str) -> bool:
@@ -180,163 +265,3 @@ def _scored(name: str, tensor: Any, scores: Any) -> Scores:
     if found.shape != tuple(tensor.shape):
         raise ProblemError(f"scores of {name} have shape {found.shape}, not {tuple(tensor.shape)}.")
     return found
-
-
-def _terms(
-    network: Network, tensor: str, dim: int, scores: Scores, pattern: Pattern
-) -> tuple[list[Term], LayerPlan]:
-    if not isinstance(pattern, NM):
-        return _whole_term(network, tensor, dim, scores, pattern)
-    terms: list[Term] = []
-    reasons: dict[str, None] = {}
-    left = np.ones(scores.shape[dim], np.bool_)
-    for positions, factors in pieces(network.axes[tensor][dim]):
-        found = _piece_term(network, tensor, dim, positions, factors, scores, pattern)
-        if isinstance(found, Term):
-            terms.append(found)
-            left[positions] = False
-        else:
-            reasons[found] = None
-    if left.any():
-        rest = np.moveaxis(scores, dim, -1)[..., left].reshape(-1, int(left.sum()))
-        terms.append(Term(rest, pattern, name=tensor))
-    groups = tuple(dict.fromkeys(term.cols for term in terms if term.cols is not None))
-    state: State = "absorbed" if groups else "left"
-    return terms, LayerPlan(tensor, pattern, state, groups, "; ".join(reasons))
-
-
-def pieces(of: Axis, positions: Positions | None = None) -> Iterator[tuple[Positions, Axis]]:
-    """Yield an axis as products of leaves: positions in the shape of the leaves, and the leaves."""
-    if positions is None:
-        positions = np.arange(size(of), dtype=np.int64)
-    product = flat(of)
-    shaped = positions.reshape([atom.size for atom in product])
-    index = next((at for at, atom in enumerate(product) if atom.parts is not None), None)
-    if index is None:
-        yield shaped, product
-        return
-    start = 0
-    for part in parts_of(product[index]):
-        taken = np.take(shaped, range(start, start + size(part)), axis=index)
-        yield from pieces(product[:index] + part + product[index + 1 :], taken)
-        start += size(part)
-
-
-def _piece_term(
-    network: Network,
-    tensor: str,
-    dim: int,
-    positions: Positions,
-    factors: Axis,
-    scores: Scores,
-    pattern: NM,
-) -> Term | str:
-    """Return the term of one run of columns, or why no order can help it."""
-    reasons = [
-        f"{leaf.label or 'axis'} stays: {next(iter(leaf.pins))}" for leaf in factors if leaf.pins
-    ]
-    for name, orbit in network.orbits.items():
-        if not set(orbit.leaves) <= set(factors):
-            continue
-        places = _places(orbit, factors, network.axes[tensor], dim)
-        if places is None:
-            reasons.append(f"{name} cannot be read off this weight alone")
-            continue
-        columns, outside = places
-        laid = np.moveaxis(positions, columns, range(-len(columns), 0))
-        runs = laid.reshape(-1, int(np.prod(laid.shape[laid.ndim - len(columns) :])))
-        if _aligned(runs, pattern.m):
-            matrix = _columns(scores, dim, runs, network.axes[tensor], outside, orbit)
-            return Term(matrix, pattern, cols=name, name=tensor)
-        reasons.append(_misfit(name, runs, pattern.m))
-    return "; ".join(reasons) or "its columns are told apart one by one"
-
-
-def _places(
-    orbit: Orbit, factors: Axis, axes: tuple[Axis, ...], dim: int
-) -> tuple[list[int], list[tuple[int, int]]] | None:
-    """Return the factors of a piece that an orbit acts on, and those in other dimensions."""
-    columns, outside = [], []
-    for leaf in orbit.within:
-        if factors.count(leaf) == 1:
-            columns.append(factors.index(leaf))
-            continue
-        found = [
-            (at, flat(of).index(leaf))
-            for at, of in enumerate(axes)
-            if at != dim and leaf in flat(of)
-        ]
-        if len(found) != 1:
-            return None
-        outside.append(found[0])
-    if any(factors.count(leaf) != 1 for leaf in orbit.leaves):
-        return None
-    return columns + [factors.index(leaf) for leaf in orbit.leaves], outside
-
-
-def _aligned(runs: Positions, m: int) -> bool:
-    """Whether every group of the pattern is a run of m items."""
-    if runs.shape[1] % m:
-        return False
-    groups = (runs // m).reshape(len(runs), -1, m)
-    return bool((groups == groups[..., :1]).all())
-
-
-def _misfit(name: str, runs: Positions, m: int) -> str:
-    """Say why items of a group do not compete in a weight's groups of columns."""
-    groups: dict[int, set[int]] = {}
-    for run in runs:
-        for item, position in enumerate(run):
-            groups.setdefault(int(position) // m, set()).add(item)
-    if all(len(items) == 1 for items in groups.values()):
-        return f"{name} moves whole groups of {m} columns, which changes nothing"
-    return f"groups of {m} columns straddle the items of {name}"
-
-
-def _columns(
-    scores: Scores,
-    dim: int,
-    runs: Positions,
-    axes: tuple[Axis, ...],
-    outside: list[tuple[int, int]],
-    orbit: Orbit,
-) -> Scores:
-    """Return scores with the items of a group as columns and all else as rows."""
-    if not outside:
-        taken = np.moveaxis(scores, dim, -1)[..., runs]
-        matrix: Scores = taken.reshape(-1, runs.shape[1])
-        return matrix
-    at, factor = outside[0]
-    sizes = [atom.size for atom in flat(axes[at])]
-    moved = np.moveaxis(scores, [at, dim], [0, -1])
-    split = moved.reshape(*sizes, *moved.shape[1:])
-    front = np.moveaxis(split, factor, -2)[..., runs]
-    blocks = size(orbit.within)
-    laid = np.moveaxis(front, -3, -2).reshape(-1, blocks, runs.shape[1])
-    return laid.reshape(-1, blocks * runs.shape[1])
-
-
-def _whole_term(
-    network: Network, tensor: str, dim: int, scores: Scores, pattern: Pattern
-) -> tuple[list[Term], LayerPlan]:
-    """Return a term of the whole matrix, its axes tied where one group is all of them."""
-    laid = np.moveaxis(scores, dim, 1)
-    outer = 1 - dim if dim < 2 else 0
-    axes = network.axes[tensor]
-    cols, rows = (_whole_variable(network, axes[at]) for at in (dim, outer))
-    if "rows" not in pattern.axes:
-        rows = None
-    if "cols" not in pattern.axes:
-        cols = None
-    term = Term(np.ascontiguousarray(laid), pattern, rows=rows, cols=cols, name=tensor)
-    groups = tuple(dict.fromkeys(name for name in (rows, cols) if name is not None))
-    reason = "" if groups else "no group orders a whole axis of it"
-    return [term], LayerPlan(tensor, pattern, "absorbed" if groups else "left", groups, reason)
-
-
-def _whole_variable(network: Network, of: Axis) -> str | None:
-    product: tuple[Atom, ...] = flat(of)
-    for name, orbit in network.orbits.items():
-        if product == orbit.within + orbit.leaves:
-            return name
-    return None

@@ -107,7 +107,7 @@ def gather_(model: nn.Module, orders: Mapping[str, Any], *, tokens: int = 128) -
     costs = []
     for name, order in orders.items():
         parent, _, leaf = name.rpartition(".")
-        costs.append(_cost(name, layers[name], tokens))
+        costs.append(gather_cost(name, layers[name].weight, tokens))
         setattr(model.get_submodule(parent), leaf, Gathered(layers[name], order))
     return costs
 
@@ -151,8 +151,8 @@ def _check_alone(model: nn.Module, name: str, layer: nn.Module) -> None:
             raise StateError(f"the weight of {name} is also {other}; its columns cannot move.")
 
 
-def _cost(name: str, layer: nn.Module, tokens: int) -> GatherCost:
-    weight: torch.Tensor = layer.weight  # type: ignore[assignment]
+def gather_cost(name: str, weight: torch.Tensor, tokens: int = 128) -> GatherCost:
+    """Return what indexing the input of a layer with this weight costs."""
     size = weight.element_size()
     moved = 2 * weight.shape[1] * size
     traffic = weight.numel() * size / tokens + (weight.shape[0] + weight.shape[1]) * size

@@ -241,7 +241,7 @@ def _float64_copy(model: nn.Module) -> nn.Module | None:
     tensors = [*model.parameters(), *model.buffers()]
     if not tensors or any(tensor.device.type != "cpu" for tensor in tensors):
         return None
-    if 8 * sum(tensor.numel() for tensor in tensors) > MEMORY_SHARE * _free_memory():
+    if 8 * sum(tensor.numel() for tensor in tensors) > MEMORY_SHARE * free_memory():
         return None
     try:
         return copy.deepcopy(model).double()
@@ -249,7 +249,8 @@ def _float64_copy(model: nn.Module) -> nn.Module | None:
         return None
 
 
-def _free_memory() -> int:
+def free_memory() -> int:
+    """Return the bytes that can be had, or a guess where the system does not tell."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             found = dict(line.split(":", 1) for line in lines)

@@ -109,7 +109,7 @@ def ordered(call: Call) -> Result:
             return _larger(call)
         if call.args.get("dim") is None:
             return reduce(call)
-    if call.op in EXTREMES and call.args.get("dim") is not None and call.used == {0}:
+    if call.op in EXTREMES and call.args.get("dim") is not None and call.used == frozenset({0}):
         return reduce(call)  # the value of an extreme, whose place nobody asks for
     dims = _sorted_dims(call, rank)
     for dim in dims:

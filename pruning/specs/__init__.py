@@ -42,6 +42,10 @@ SPECS: dict[str, Spec] = {
 }
 
 
+#: Tensors that old checkpoints carry along and no forward reads as weights.
+IGNORED = ("*.attn.bias", "*.attn.masked_bias", "*rotary_emb.inv_freq", "*position_ids")
+
+
 def spec_of(config: Config) -> Spec:
     """Return the spec of a configuration's architecture."""
     kind = str(config.get("model_type", ""))
@@ -75,4 +79,13 @@ def example_inputs(config: Config, device: str = "cpu") -> tuple[torch.Tensor, .
     return (ids,) if kind == "ids" else (ids, ids[:, :7])
 
 
-__all__ = ["SPECS", "Checkpoint", "Spec", "checkpoint", "example_inputs", "read_config", "spec_of"]
+__all__ = [
+    "IGNORED",
+    "SPECS",
+    "Checkpoint",
+    "Spec",
+    "checkpoint",
+    "example_inputs",
+    "read_config",
+    "spec_of",
+]

@@ -40,8 +40,15 @@ class Weights:
         return Weights(self._tensors, self._prefix + prefix)
 
     def linear(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """Apply a linear layer."""
+        """Apply a linear layer, behind an index of its input where the checkpoint has one."""
+        order = self.get(f"{name}.order")
+        if order is not None:
+            value, name = value.index_select(-1, order), f"{name}.layer"
         return F.linear(value, self[f"{name}.weight"], self.get(f"{name}.bias"))
+
+    def has(self, name: str) -> bool:
+        """Whether the checkpoint has a layer of that name."""
+        return f"{name}.weight" in self or f"{name}.layer.weight" in self
 
     def conv1d(self, name: str, value: torch.Tensor) -> torch.Tensor:
         """Apply a layer whose weight is stored (in, out)."""
@@ -51,8 +58,11 @@ class Weights:
 
     def layer_norm(self, name: str, value: torch.Tensor, eps: float) -> torch.Tensor:
         """Apply a layer norm."""
-        weight = self[f"{name}.weight"]
-        return F.layer_norm(value, weight.shape, weight, self.get(f"{name}.bias"), eps)
+        old = f"{name}.gamma" in self  # as the first BERT files have it
+        weight = self[f"{name}.{'gamma' if old else 'weight'}"]
+        return F.layer_norm(
+            value, weight.shape, weight, self.get(f"{name}.{'beta' if old else 'bias'}"), eps
+        )
 
     def rms_norm(self, name: str, value: torch.Tensor, eps: float) -> torch.Tensor:
         """Apply a root-mean-square norm."""
@@ -69,6 +79,7 @@ class Checkpoint(nn.Module):
         super().__init__()
         self._config, self._run = config, forward
         self._names = [name for name, tensor in tensors.items() if tensor.is_floating_point()]
+        orders = [name for name in tensors if name.endswith(".order")]  # of gathered inputs
         held: dict[int, nn.Parameter] = {}
         for name in self._names:
             tensor = tensors[name]
@@ -76,6 +87,10 @@ class Checkpoint(nn.Module):
                 held[id(tensor)] = nn.Parameter(tensor, requires_grad=False)
             *path, leaf = name.split(".")
             _folder(self, path).register_parameter(leaf, held[id(tensor)])
+        for name in orders:
+            *path, leaf = name.split(".")
+            _folder(self, path).register_buffer(leaf, tensors[name])
+        self._names += orders
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         """Run the architecture."""
@@ -94,8 +109,7 @@ def _folder(module: nn.Module, path: list[str]) -> nn.Module:
 def _tensor(module: nn.Module, path: list[str]) -> torch.Tensor:
     for part in path[:-1]:
         module = module._modules[part]  # type: ignore[assignment]  # noqa: SLF001
-    found = module._parameters[path[-1]]  # noqa: SLF001
-    assert found is not None
+    found: torch.Tensor = getattr(module, path[-1])
     return found
 
 

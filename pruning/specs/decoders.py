@@ -30,8 +30,15 @@ def _decoder(weights: Weights, config: Config, ids: torch.Tensor, block: Block) 
         value = value + _attended(here, config, here.rms_norm("input_layernorm", value, eps))
         value = value + block(here, config, here.rms_norm("post_attention_layernorm", value, eps))
     value = own.rms_norm("norm", value, eps)
-    head = weights.get("lm_head.weight")
-    return F.linear(value, own["embed_tokens.weight"] if head is None else head)
+    return _head(weights, value, own["embed_tokens.weight"])
+
+
+def _head(weights: Weights, value: torch.Tensor, tied: torch.Tensor) -> torch.Tensor:
+    """Return scores of words, or of classes; a checkpoint without a head ties the embedding."""
+    for name in ("lm_head", "score"):
+        if weights.has(name):
+            return weights.linear(name, value)
+    return F.linear(value, tied)
 
 
 def _attended(weights: Weights, config: Config, value: torch.Tensor) -> torch.Tensor:
@@ -71,16 +78,32 @@ def _gated(weights: Weights, config: Config, value: torch.Tensor) -> torch.Tenso
 
 
 def _experts(weights: Weights, config: Config, value: torch.Tensor) -> torch.Tensor:
-    """Weigh the experts by their gates; which ones are left out changes no axis."""
-    here = weights.below("block_sparse_moe.")
+    """Weigh the best experts by their gates: each expert's weights apart, or stacked in one."""
+    here = weights.below("block_sparse_moe." if weights.has("block_sparse_moe.gate") else "mlp.")
     act = ACTIVATIONS[config.get("hidden_act", "silu")]
     gates = here.linear("gate", value).softmax(-1)
+    best, chosen = gates.topk(int(config.get("num_experts_per_tok", 2)), -1)
+    gates = torch.zeros_like(gates).scatter(-1, chosen, best / best.sum(-1, keepdim=True))
+    if "experts.gate_up_proj" in here:
+        return _stacked(here.below("experts."), act, value, gates)
     found = torch.zeros_like(value)
     for expert in range(config["num_local_experts"]):
         one = here.below(f"experts.{expert}.")
         hidden = act(one.linear("w1", value)) * one.linear("w3", value)
         found = found + gates[..., expert : expert + 1] * one.linear("w2", hidden)
     return found
+
+
+def _stacked(
+    here: Weights,
+    act: Callable[[torch.Tensor], torch.Tensor],
+    value: torch.Tensor,
+    gates: torch.Tensor,
+) -> torch.Tensor:
+    """Run experts whose weights are (experts, out, in), gates and inputs end to end."""
+    gate, up = torch.einsum("bti,eoi->bteo", value, here["gate_up_proj"]).chunk(2, -1)
+    found = torch.einsum("bteh,eoh->bteo", act(gate) * up, here["down_proj"])
+    return (found * gates[..., None]).sum(-2)
 
 
 def gpt2(weights: Weights, config: Config, ids: torch.Tensor) -> torch.Tensor:
@@ -101,5 +124,4 @@ def gpt2(weights: Weights, config: Config, ids: torch.Tensor) -> torch.Tensor:
     value = own.layer_norm("ln_f", value, eps)
     if own is weights:
         return value
-    head = weights.get("lm_head.weight")
-    return F.linear(value, own["wte.weight"] if head is None else head)
+    return _head(weights, value, own["wte.weight"])

@@ -44,15 +44,26 @@ def _post_norm_layer(
 
 
 def _bert_outputs(weights: Weights, own: Weights, value: torch.Tensor) -> Any:
-    if "pooler.dense.weight" not in own:
-        return value
-    pooled = own.linear("pooler.dense", value[:, 0]).tanh()
-    if "classifier.weight" in weights:
-        return weights.linear("classifier", pooled)
-    return value, pooled
+    """Return what the heads of the checkpoint make of the last states."""
+    eps, found = 1e-12, []
+    pooled = own.linear("pooler.dense", value[:, 0]).tanh() if own.has("pooler.dense") else None
+    for name in ("classifier", "qa_outputs", "cls.seq_relationship"):
+        if weights.has(name):
+            found.append(weights.linear(name, value if pooled is None else pooled))
+    if weights.has("cls.predictions.transform.dense"):
+        head = weights.below("cls.predictions.")
+        value = F.gelu(head.linear("transform.dense", value))
+        value = head.layer_norm("transform.LayerNorm", value, eps)
+        table = own["embeddings.word_embeddings.weight"]
+        tied = head.get("decoder.weight")
+        bias = head.get("bias") if "bias" in head else head.get("decoder.bias")
+        found.append(F.linear(value, table if tied is None else tied, bias))
+    if found:
+        return tuple(found)
+    return value if pooled is None else (value, pooled)
 
 
-def vit(weights: Weights, config: Config, pixels: torch.Tensor) -> torch.Tensor:
+def vit(weights: Weights, config: Config, pixels: torch.Tensor) -> Any:
     """ViT: patches and a class token, norms before the branches."""
     own = weights.below("vit.") if "vit.embeddings.cls_token" in weights else weights
     eps, heads = float(config.get("layer_norm_eps", 1e-12)), config["num_attention_heads"]
@@ -75,8 +86,10 @@ def vit(weights: Weights, config: Config, pixels: torch.Tensor) -> torch.Tensor:
         normed = here.layer_norm("layernorm_after", value, eps)
         value = value + here.linear("output.dense", act(here.linear("intermediate.dense", normed)))
     value = own.layer_norm("layernorm", value, eps)
-    if "classifier.weight" in weights:
+    if weights.has("classifier"):
         return weights.linear("classifier", value[:, 0])
+    if own.has("pooler.dense"):
+        return value, own.linear("pooler.dense", value[:, 0]).tanh()
     return value
 
 
@@ -85,10 +98,9 @@ def t5(weights: Weights, config: Config, ids: torch.Tensor, target: torch.Tensor
     shared = weights["shared.weight"]
     memory = _t5_stack(weights.below("encoder."), config, F.embedding(ids, shared), None)
     value = _t5_stack(weights.below("decoder."), config, F.embedding(target, shared), memory)
-    head = weights.get("lm_head.weight")
-    if head is None:
-        value, head = value * config["d_model"] ** -0.5, shared
-    return F.linear(value, head), memory
+    if weights.has("lm_head"):
+        return weights.linear("lm_head", value), memory
+    return F.linear(value * config["d_model"] ** -0.5, shared), memory
 
 
 def _t5_stack(

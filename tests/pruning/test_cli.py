@@ -12,7 +12,13 @@ from click.testing import CliRunner
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+import permsearch as ps
+from pruning import checkpoint_job, model_folder
+from pruning.checkpoint_job import Job
 from pruning.cli import permute_command
+from pruning.formulate import formulate
+from pruning.gather import Gathered
+from pruning.groupwise import search_groups
 from pruning.specs import checkpoint, example_inputs
 from pruning.verify import distance
 
@@ -91,7 +97,11 @@ def test_folder_in_folder_out(folder: Path, tmp_path: Path) -> None:
     assert {layer["state"] for layer in content["layers"]} <= {"absorbed", "left"}
     residual = max(content["groups"], key=lambda group: len(group["members"]))
     assert residual["baseline"] < residual["retained"] <= residual["bound"]
-    assert "model.embed_tokens.weight" in page.read_text()
+    text = page.read_text()
+    assert "model.layers.0.mlp.down_proj.weight[1] reads" in text
+    assert all(
+        f"{group['retained']:.5f}" in text for group in content["groups"] if "bound" in group
+    )
 
 
 def test_dry_run_tells_groups(folder: Path) -> None:
@@ -107,3 +117,117 @@ def test_the_model_itself_is_not_overwritten(folder: Path) -> None:
     assert done.exit_code != 0
     assert "model itself" in str(done.exception)
     assert run(folder, "-p", "2:4").exit_code == 2
+
+
+def test_a_folder_is_whole_or_not_there(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that fails half-way leaves neither the target nor anything beside it."""
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text("{}")
+    out = tmp_path / "deep" / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(model_folder, "_write_tensor", failing)
+        done = run(folder, "-p", "2:4", "--steps", 0, "--out", out)
+        assert "disk is full" in str(done.exception)
+        assert list((tmp_path / "deep").iterdir()) == []
+    assert run(folder, "-p", "2:4", "--steps", 0, "--out", out).exit_code == 0
+    assert (out / "1_Pooling" / "config.json").read_text() == "{}"
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
+
+
+def failing(*args: object) -> None:
+    """Fail as a full disk does."""
+    raise OSError(28, "disk is full")
+
+
+def test_files_that_no_index_names_are_copied(folder: Path, tmp_path: Path) -> None:
+    """With an index, its shards are the model; a stray file of weights is left as it is."""
+    shards = sorted(folder.glob("*.safetensors"))
+    files = {name: shard.name for shard in shards for name in load_file(shard)}
+    index = {"metadata": {"total_size": 1}, "weight_map": files}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    save_file({"other": torch.ones(4)}, folder / "stray.safetensors")
+    out = tmp_path / "out"
+    assert run(folder, "-p", "2:4", "--steps", 50, "--out", out).exit_code == 0
+    assert (out / "stray.safetensors").read_bytes() == (folder / "stray.safetensors").read_bytes()
+    for shard in shards:  # headers are the same to the byte, data is not
+        old, new = shard.read_bytes(), (out / shard.name).read_bytes()
+        length = 8 + int.from_bytes(old[:8], "little")
+        assert old[:length] == new[:length]
+        assert old != new
+
+
+def test_gathered_layers_are_stored_as_such(folder: Path, tmp_path: Path) -> None:
+    """Their names say so, the folder computes what it computed, and torch modules can load it."""
+    out, numbers = tmp_path / "out", tmp_path / "r.json"
+    done = run(
+        folder, "-p", "2:4", "--gather", "*.1.*q_proj", "--steps", 200, "--out", out,
+        "--json", numbers,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "is gathered: " in done.output
+    name = "model.layers.1.self_attn.q_proj"
+    tensors = {k: t for shard in out.glob("*.safetensors") for k, t in load_file(shard).items()}
+    assert f"{name}.weight" not in tensors
+    assert tensors[f"{name}.layer.weight"].dtype == torch.bfloat16
+    assert distance(outputs(folder), outputs(out)) < 1e-12
+    content = json.loads(numbers.read_text())
+    states = {layer["tensor"]: layer["state"] for layer in content["layers"]}
+    assert states[f"{name}.weight"] == "gathered"
+    assert [cost["layer"] for cost in content["gathers"]] == [name]
+    layer = Gathered(torch.nn.Linear(16, 16, bias=False), range(16))
+    layer.load_state_dict(
+        {"order": tensors[f"{name}.order"], "layer.weight": tensors[f"{name}.layer.weight"].float()}
+    )
+    again = tmp_path / "again"
+    assert run(out, "-p", "2:4", "--steps", 50, "--out", again).exit_code == 0
+    assert distance(outputs(folder), outputs(again)) < 1e-12
+
+
+def test_layers_that_cannot_be_gathered_are_told(folder: Path, tmp_path: Path) -> None:
+    """A glob that fits nothing is an error, before any work."""
+    done = run(folder, "-p", "2:4", "--gather", "*.nothing", "--out", tmp_path / "out")
+    assert done.exit_code != 0
+    assert "nothing" in str(done.exception)
+
+
+def test_numbers_are_read_group_by_group(folder: Path) -> None:
+    """No more tensors are held at a time than one group's readers; the model is never whole."""
+    job = Job.open(folder, "2:4")
+    held: dict[str, int] = {}
+    reading = Watched(job.tensors, held)
+    found = search_groups(job.network, job.plan, state=reading, stop=ps.MaxSteps(50))
+    whole = formulate(job.network, "2:4", state=job.tensors)
+    assert found.share("baseline") * whole.problem.total == pytest.approx(
+        whole.problem.evaluate(whole.problem.identity())
+    )
+    assert found.share("score") * whole.problem.total == pytest.approx(
+        whole.problem.evaluate(found.solution)
+    )
+    assert set(held.values()) == {1}  # every tensor is read once
+
+
+class Watched(dict[str, torch.Tensor]):
+    """Counts how often each tensor is read."""
+
+    def __init__(self, tensors: Any, held: dict[str, int]) -> None:
+        super().__init__()
+        self.tensors, self.held = tensors, held
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        """Return a tensor and count it."""
+        self.held[name] = self.held.get(name, 0) + 1
+        found: torch.Tensor = self.tensors[name]
+        return found
+
+
+def test_a_model_too_large_to_run_is_permuted_and_says_so(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no memory is left for a run, the report tells that nothing was compared."""
+    monkeypatch.setattr(checkpoint_job, "free_memory", lambda: 1000)
+    done = run(folder, "-p", "2:4", "--steps", 50, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "outputs not compared" in done.output
+    assert distance(outputs(folder), outputs(tmp_path / "out")) < 1e-12

@@ -190,6 +190,41 @@ def test_patterns_on_rows_bring_producers_in() -> None:
     assert Tiles().retained(model[2].weight.detach().abs().numpy()) == pytest.approx(promised)
 
 
+ROW_PATTERNS = ("block:2x2@0.5", "vector:2@0.5", "transposable:2:4", "tile:4@0.5")
+
+
+@pytest.mark.parametrize("pattern", ROW_PATTERNS)
+@pytest.mark.parametrize("name", ["residual", "llama block", "multi-head attention", "resnet"])
+def test_patterns_on_rows_are_valued_exactly_or_refused(name: str, pattern: str) -> None:
+    """What the searched orders promise is what masks keep; a layer that none can promise is named.
+
+    The orders of a head's values cut through the stacked rows of a fused projection.
+    """
+    model = ZOO[name].build()
+    network = pruning.trace(model, ZOO[name].inputs)
+    found = formulate(network, pattern)
+    assert any(plan.state == "absorbed" for plan in found.layers)
+    sensitive = set(found.problem.sensitive)
+    solution = ps.random_solution(found.problem, seed=1)
+    solution = {name: order for name, order in solution.items() if name in sensitive}
+    promised = found.problem.evaluate(solution)
+    pruning.permute_(model, solution, network=network)
+    assert kept(network, pattern, {plan.tensor for plan in found.layers}) == pytest.approx(promised)
+    given = {plan.tensor for plan in found.layers} | set(found.skipped)
+    assert given == {name for name, _ in network.read}
+
+
+def test_a_layer_that_another_group_cuts_through_is_refused() -> None:
+    """Rows of a fused projection hold the values of each head, which the next layer searches."""
+    model = ZOO["multi-head attention"].build()
+    network = pruning.trace(model, ZOO["multi-head attention"].inputs)
+    found = formulate(network, "block:2x2@0.5")
+    assert "one term cannot say" in found.skipped["a.in_proj_weight"]
+    alone = formulate(network, {"a.in_proj_weight": "block:2x2@0.5"})
+    assert [plan.state for plan in alone.layers] == ["absorbed"]
+    assert "order only parts of its rows" in alone.layers[0].reason
+
+
 def test_patterns_without_structure_need_no_order() -> None:
     """Where no order matters a layer is left, with that reason."""
     network = pruning.trace(ZOO["mlp"].build(), ZOO["mlp"].inputs)

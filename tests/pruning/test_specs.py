@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,48 @@ def test_experts_of_a_checkpoint() -> None:
     report = pruning.permute_(module, ps.random_solution(network.problem()), network=network)
     assert report is not None
     assert report.same
+
+
+def test_experts_stacked_and_apart_have_the_same_groups() -> None:
+    """Both layouts of Mixtral's experts agree with the trace of the model that reads them."""
+    family = FAMILIES["mixtral"]
+    model = family.build()
+    config = model.config.to_dict()
+    stacked = checkpoint(model.state_dict(keep_vars=True), config)
+    traced = pruning.trace(model, family.inputs, family.kwargs)
+    assert content(pruning.trace(stacked, example_inputs(config))) == content(traced)
+    apart = pruning.trace(checkpoint(dict(mixtral_tensors(config)), config), example_inputs(config))
+    merged: dict[Any, set[Any]] = {}
+    for group in apart.groups:
+        places = frozenset((renamed(m.tensor), m.dim) for m in group.members)
+        assert merged.setdefault(places, set()).isdisjoint({group.name})
+        merged[places].add(group.name)
+    found = {places: len(names) for places, names in merged.items()}
+    wanted = {}
+    for group in traced.groups:
+        experts = group.blocks if any("experts" in m.tensor for m in group.members) else 1
+        experts = 1 if group.name.endswith("embed_tokens.weight[1]") else experts
+        wanted[frozenset(spread(group))] = experts
+    assert found == wanted
+
+
+def renamed(tensor: str) -> str:
+    """Return the part of a layer that a tensor of one expert is."""
+    return re.sub(r"block_sparse_moe\.experts\.\d+\.", "experts.", tensor).replace(
+        "block_sparse_moe.gate", "mlp.gate"
+    )
+
+
+def spread(group: pruning.Group) -> Iterator[tuple[str, int]]:
+    """Yield the places of a group, with stacked experts as files have them apart."""
+    for member in group.members:
+        base, _, kind = member.tensor.partition("mlp.experts.")
+        if not kind:
+            yield member.tensor, member.dim
+        elif kind == "gate_up_proj":
+            yield from ((f"{base}experts.{part}.weight", member.dim - 1) for part in ("w1", "w3"))
+        else:
+            yield f"{base}experts.w2.weight", member.dim - 1
 
 
 def mixtral_tensors(config: dict[str, Any]) -> Any:
