@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from permsearch.solvers.run import Budget
@@ -36,10 +36,18 @@ class Rounds:
     growth: int = 4
     speed_up: float = 1.0
 
-    def lengths(self, budget: Budget, begun: int = 0) -> Iterator[int]:
+    def lengths(self, budget: Budget, busy: Callable[[], float], begun: int = 0) -> Iterator[int]:
         """Yield the length of every round; ask for the next one when the last is done.
 
-        `begun` are the steps of the piece that came before the rounds.
+        Parameters
+        ----------
+        budget
+            Of the piece.
+        busy
+            Returns the seconds spent on steps so far, on the clock of ``budget.used``; the rest
+            went into valuing what they found, which the last round needs as well.
+        begun
+            Steps of the piece that came before the rounds.
         """
         steps = budget.steps if budget.limited else self.default - begun
         if steps is not None and steps <= self.first:
@@ -47,11 +55,15 @@ class Rounds:
             return
         size, least = self.first, 1
         while True:
-            start = budget.used()
+            start, used = busy(), budget.used()
             yield size
-            rate = self.speed_up * size / max(budget.used() - start, 1e-9)
-            left = budget.left(rate, max(0, self.default - begun - size))
+            spent = max(busy() - start, 1e-9)
+            valuing = budget.used() - used - spent
+            seconds = budget.seconds
+            share = 1 - valuing / seconds if seconds else 0.0
+            rate = self.speed_up * size / spent * max(0.0, share)
             begun += size
+            left = budget.left(rate, max(0, self.default - begun))
             size *= self.growth
             if left < _FINAL * size:
                 break

@@ -26,7 +26,8 @@ _SWEEP = 4e8  # entries priced in a sweep, about 10 ms
 _MOST_STEPS = 1024  # in a sweep
 _FIRST = 256  # steps of the first round, fewer where a step is long
 _FIRST_WORK = 1e9  # entries
-_LOOKS = 8  # times in a round that the best order so far is valued exactly
+_LOOKS = 8  # times in a long round that the best order so far is valued exactly
+_VALUING = 20_000  # entries priced while one of the matrix is valued, with time to spare
 _LEAST_QUIET = 16  # steps without noise
 
 
@@ -86,8 +87,11 @@ class Shuffle(MatrixSolver):
         rows, cols = part.split(order)
         state = Clusters(_grouping(part, rows), rows, rng)
         for step in self._search(state, budget):
-            found = part.join(step.order, cols)
-            yield Step(step.steps, found, step.value, step.converged, planned=step.planned)
+            found = step.order
+            if step.value is None and isinstance(part.pattern, TileWise):
+                found = _finished(part, state.grouping, found)
+            joined = part.join(found, cols)
+            yield Step(step.steps, joined, step.value, step.converged, planned=step.planned)
 
     def _search(self, state: Clusters, budget: Budget) -> Iterator[Step]:
         """Yield steps whose orders are those of the rows."""
@@ -102,27 +106,57 @@ class Shuffle(MatrixSolver):
             if not gained:
                 break
         first = max(16, min(_FIRST, int(_FIRST_WORK / state.work)))
-        for length in Rounds(first, _DEFAULT_STEPS).lengths(budget, begun):
-            yield from self._round(state, length)
+        watch = _Watch(budget)
+        for length in Rounds(first, _DEFAULT_STEPS).lengths(budget, watch.seconds, begun):
+            yield from self._round(state, length, watch)
 
-    def _round(self, state: Clusters, steps: int) -> Iterator[Step]:
+    def _round(self, state: Clusters, steps: int, watch: _Watch) -> Iterator[Step]:
         noises = self._noises(steps)
         state.begin(state.best.copy())
         sweep = max(1, min(_MOST_STEPS, int(_SWEEP / state.work)))
-        looked = 0
-        for at in range(0, steps, sweep):
-            part = noises[at : at + sweep]
-            state.anneal(part)
-            due = at + len(part) == steps
-            look = due or (at + len(part)) * _LOOKS // steps > looked
-            looked = (at + len(part)) * _LOOKS // steps
-            value = None if due else state.value if look else 0.0
+        # valuing what is found in between is a small part of the work
+        looks = min(_LOOKS, int(steps * state.work / (_VALUING * state.levels.size)))
+        looked = done = 0
+        while done < steps:
+            part = noises[done : done + sweep]
+            with watch:
+                state.anneal(part)
+            done += len(part)
+            due = done * looks // steps > looked
+            looked = done * looks // steps
+            value = None if done == steps else state.value if due else 0.0
             yield Step(len(part), state.best.copy(), value, planned=True)
 
     def _noises(self, steps: int) -> NDArray[np.float64]:
         """Return the noise of every step of a round."""
         quiet = min(steps, max(_LEAST_QUIET, round(self.tail * steps)))
         return np.concatenate([np.linspace(self.hot, self.cold, steps - quiet), np.zeros(quiet)])
+
+
+class _Watch:
+    """Seconds spent on steps, on the budget's clock."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget, self._sum, self._start = budget, 0.0, 0.0
+
+    def __enter__(self) -> None:
+        self._start = self._budget.used()
+
+    def __exit__(self, *error: object) -> None:
+        self._sum += self._budget.used() - self._start
+
+    def seconds(self) -> float:
+        """Return the sum so far."""
+        return self._sum
+
+
+def _finished(part: MatrixPart, grouping: Grouping, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the order whose last tile gains most by dropping rows."""
+    from permsearch.solvers._last_tile import weakest_last
+
+    assert isinstance(part.pattern, TileWise)
+    matrix = np.minimum(grouping.matrix, np.float32(grouping.cap))
+    return weakest_last(matrix, order, part.pattern.g, grouping.area)
 
 
 def _grouping(part: MatrixPart, rows: NDArray[np.int64]) -> Grouping:
