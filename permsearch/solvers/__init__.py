@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from permsearch.solvers.deal import Deal
     from permsearch.solvers.exact import Exact
     from permsearch.solvers.exhaustive import Exhaustive
+    from permsearch.solvers.kmeans import KMeans
     from permsearch.solvers.local import Local
     from permsearch.solvers.matching import Matching
     from permsearch.solvers.none import NoSearch
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from permsearch.solvers.shuffle import Shuffle
     from permsearch.solvers.swap import Swap
     from permsearch.solvers.tetris import Tetris
+    from permsearch.solvers.vnm import VNMSearch
     from permsearch.solvers.window import Window
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Deal",
     "Exact",
     "Exhaustive",
+    "KMeans",
     "Local",
     "Matching",
     "NoSearch",
@@ -42,14 +45,18 @@ __all__ = [
     "Shuffle",
     "Swap",
     "Tetris",
+    "VNMSearch",
     "Window",
 ]
+
+# files that are not called as their class is
+_FILES = {"NoSearch": "none", "RandomOrders": "random", "VNMSearch": "vnm"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    file = {"NoSearch": "none", "RandomOrders": "random"}.get(name, name.lower())
+    file = _FILES.get(name, name.lower())
     return getattr(import_module(f"{__name__}.{file}"), name)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from numpy.typing import ArrayLike, NDArray
 
-from permsearch.patterns import Block, TileWise, UnalignedBlock, VectorWise
+from permsearch.patterns import VNM, Block, TileWise, UnalignedBlock, VectorWise
 from permsearch.problem import Problem
 from permsearch.result import SearchResult, Status
 from permsearch.solvers.anneal import Anneal
@@ -35,6 +35,7 @@ _PREFERRED: dict[type, str] = {
     UnalignedBlock: "blocks",
     VectorWise: "shuffle",
     TileWise: "shuffle",
+    VNM: "vnm",
 }
 
 

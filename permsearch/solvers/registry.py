@@ -23,6 +23,8 @@ _SOLVERS = {
     "blocks": ("blocks", "Blocks"),
     "tetris": ("tetris", "Tetris"),
     "shuffle": ("shuffle", "Shuffle"),
+    "kmeans": ("kmeans", "KMeans"),
+    "vnm": ("vnm", "VNMSearch"),
     "auto": ("auto", "Auto"),
 }
 
