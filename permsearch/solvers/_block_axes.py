@@ -14,11 +14,11 @@ from permsearch.kernels.blocks import group_sums, item_sums, swap_phase, swap_sc
 from permsearch.kernels.blocks_tetris import greedy_swaps
 from permsearch.kernels.rng import seeded
 from permsearch.kernels.transport import transport
+from permsearch.solvers._axis_annealing import COLS, ROWS
 
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
-ROWS, COLS = 0, 1
 _TRIES = 16  # swaps proposed in a phase, per item
 _SAMPLE = 2000  # swaps that tell the unit of temperatures
 

@@ -81,14 +81,19 @@ class Blocks(MatrixSolver):
         rng: np.random.Generator,
         budget: Budget,
     ) -> Iterator[Step]:
-        from permsearch.solvers._block_search import Annealing
+        from permsearch.solvers._axis_annealing import AxisAnnealing, free_axes
+        from permsearch.solvers._block_search import axes_of, improve, take_turns
         from permsearch.solvers._filling import round_lengths
 
-        search = Annealing.of(part, order, rng)
-        if max(search.state.groups) <= _FEW_GROUPS:
-            yield from search.turns(budget.sweep(_TURNS))
+        state, axes = axes_of(part, order, rng), free_axes(part)
+        state.measure(axes)
+        search = AxisAnnealing(part, axes, order, state.look(axes[0]))
+        if max(state.groups) <= _FEW_GROUPS:
+            yield from take_turns(search, state, budget.sweep(_TURNS))
         for length, last in round_lengths(budget, _DEFAULT_STEPS, _FIRST):
             hot = length // 2 if last else 0
             if hot:
-                yield from search.run(hot, (self.hot, self.cold))
-            yield from search.run(length - hot, (self.warm, self.cold), finish=last)
+                yield from search.run(state, hot, (self.hot, self.cold))
+            yield from search.run(state, length - hot, (self.warm, self.cold))
+        improve(search, state)
+        yield Step(0, search.best, search.value, planned=True)

@@ -38,7 +38,8 @@ class Tetris(MatrixSolver):
         rng: np.random.Generator,
         budget: Budget,
     ) -> Iterator[Step]:
-        from permsearch.solvers._block_search import axes_of, free_axes, greedy_turns
+        from permsearch.solvers._axis_annealing import free_axes
+        from permsearch.solvers._block_search import axes_of, greedy_turns
 
         del budget
         state = axes_of(part, order, rng)
