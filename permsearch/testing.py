@@ -19,7 +19,16 @@ import numpy as np
 from permsearch import instances
 from permsearch.domains import Domain, Fixed, Free, Segments, Units, contains
 from permsearch.orders import Order, expand
-from permsearch.patterns import NM, PATTERNS, Pattern, Scores, Unstructured, parse_pattern
+from permsearch.patterns import (
+    NM,
+    PATTERNS,
+    Pattern,
+    Scores,
+    TileWise,
+    Unstructured,
+    VectorWise,
+    parse_pattern,
+)
 from permsearch.problem import Problem, Solution, Term, random_solution
 from permsearch.result import SearchResult, Status
 from permsearch.solve import single
@@ -155,6 +164,21 @@ def tiny_problems() -> dict[str, Problem]:
         "fixed": _permuting(gaussian(5, 8, seed=14), "2:4", Fixed(8)),
         "joined-terms": _joined_terms(),
         "unstructured": single(gaussian(3, 4, seed=15), "unstructured@0.5"),
+        **_clustered(),
+    }
+
+
+def _clustered() -> dict[str, Problem]:
+    """Rows in groups that keep columns in common: one group, ties, taps, a lower last tile."""
+    gaussian = instances.gaussian
+    return {
+        "vectors": single(gaussian(4, 4, seed=16), "vector:2@0.5"),
+        "vectors-by-group": single(gaussian(4, 5, seed=17), "vector:2@0.4/group"),
+        "vectors-one-group": single(gaussian(4, 4, seed=18), "vector:4@0.5"),
+        "vectors-ties": single(np.ones((4, 4), np.float32), "vector:2@0.3"),
+        "vectors-taps": single(gaussian(4, 6, seed=19).reshape(4, 3, 2), "vector:2@0.5"),
+        "tiles": single(gaussian(5, 3, seed=20), "tile:2@0.5"),
+        "tiles-overlay": single(gaussian(4, 4, seed=21), "tile:2@0.5+0.1"),
     }
 
 
@@ -318,5 +342,9 @@ def _check_insensitive(pattern: Pattern, scores: Scores, axis: str) -> None:
 
 def tiny_patterns() -> dict[str, Pattern]:
     """Return a pattern of every kind, by its text."""
-    kinds: tuple[Pattern, ...] = (NM(1, 2), NM(2, 4), NM(4, 8), NM(3, 4), Unstructured(0.3))
+    kinds: tuple[Pattern, ...] = (
+        *(NM(1, 2), NM(2, 4), NM(4, 8), NM(3, 4), Unstructured(0.3)),
+        *(VectorWise(2, 0.5), VectorWise(2, 0.4, "group"), TileWise(2, 0.4)),
+        TileWise(2, 0.5, 0.2),
+    )
     return {str(pattern): pattern for pattern in kinds}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import permsearch as ps
 from permsearch.errors import PatternError, UnknownName
-from permsearch.patterns import MAX_M, NM, Pattern, Unstructured, parse_pattern
+from permsearch.patterns import MAX_M, NM, Pattern, Tiled, Unstructured, parse_pattern
 from permsearch.testing import check_pattern, tiny_patterns
 from tests import reference, strategies
 from tests.strategies import Scores
@@ -56,12 +56,13 @@ def test_unstructured_keeps_what_sorting_keeps(kept: float, data: st.DataObject)
 
 @pytest.mark.parametrize("pattern", tiny_patterns().values(), ids=str)
 def test_the_mask_is_the_best_of_all_masks(pattern: Pattern) -> None:
-    """Among all masks of two rows that the pattern accepts, none keeps more."""
-    columns = pattern.m if isinstance(pattern, NM) else 5
-    scores = np.abs(ps.instances.gaussian(1, columns, seed=3))
+    """Among all masks that the pattern accepts, none keeps more."""
+    rows, unit = pattern.tiling if isinstance(pattern, Tiled) else (1, 1)
+    columns = unit if unit > 1 else 5
+    scores = np.abs(ps.instances.gaussian(rows, columns, seed=3))
     best = 0.0
-    for bits in itertools.product([False, True], repeat=columns):
-        mask = np.array([bits])
+    for bits in itertools.product([False, True], repeat=scores.size):
+        mask = np.array(bits).reshape(scores.shape)
         if pattern.accepts(mask):
             best = max(best, float(scores[mask].sum(dtype=float)))
     assert pattern.retained(scores) == pytest.approx(best)
