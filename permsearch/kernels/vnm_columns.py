@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from permsearch.kernels.l1 import _tile as max_tile
+from permsearch.kernels.l1 import summax_tile
 from permsearch.kernels.vnm import pair_tables, set_values
 
 
@@ -78,7 +78,7 @@ def _price(columns, taken, first, last, base, seconds, tops, picked, prices):
         two = base
         for k in range(0, picked.shape[0], 4):
             q0, q1, q2, q3 = picked[k], picked[k + 1], picked[k + 2], picked[k + 3]
-            max_tile(a, b, seconds[q0], seconds[q1], seconds[q2], seconds[q3], sums)
+            summax_tile(a, b, seconds[q0], seconds[q1], seconds[q2], seconds[q3], sums)
             for i in range(4):
                 x = tops[picked[k + i]]
                 one = max(one, x + sums[i])
