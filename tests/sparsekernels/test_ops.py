@@ -54,7 +54,7 @@ def close(y: torch.Tensor, exact: torch.Tensor, kind: torch.dtype) -> None:
 
 
 @given(drawn.masked(), st.sampled_from([1, 2, 3, 5, 8, 9, 24, 31, 65, 140]), st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_kernels_compute_the_reference(
     kernels: object, found: drawn.Masked, tokens: int, biased: bool
 ) -> None:

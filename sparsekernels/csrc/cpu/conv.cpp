@@ -108,8 +108,9 @@ void unpack_conv(const Conv& io, const Panel& panel, const float* out, int64_t f
   }
 }
 
+int64_t positions(const Conv& io) { return io.batch * io.out_height * io.out_width; }
+
 void conv_by(const Isa& isa, const Conv& io, Product& product, const Overlay& single, int64_t values) {
-  const int64_t positions = io.batch * io.out_height * io.out_width;
   const int64_t columns = io.channels * io.kernel[0] * io.kernel[1];
   auto pack = [&](const Panel& p, int64_t from, int64_t to, float* packed) {
     io.bf16 ? pack_conv<uint16_t>(io, p, from, to, p.nv * isa.lanes, packed)
@@ -119,19 +120,19 @@ void conv_by(const Isa& isa, const Conv& io, Product& product, const Overlay& si
     io.bf16 ? unpack_conv<uint16_t>(io, p, out, from, to, p.nv * isa.lanes)
             : unpack_conv<float>(io, p, out, from, to, p.nv * isa.lanes);
   };
-  sweep(isa, panels_of(isa, positions), columns, io.rows, io.covered, io.bf16, values * positions,
+  sweep(isa, panels_of(isa, positions(io)), columns, io.rows, io.covered, io.bf16, values * positions(io),
         product, single, pack, unpack);
 }
 
 }  // namespace
 
 void conv2d(const Isa& isa, const Conv& io, const Groups& groups, int64_t count, const Overlay& single) {
-  GatherProduct product(isa, groups, io.bf16, count);
+  GatherProduct product(isa, groups, io.bf16, count, positions(io));
   conv_by(isa, io, product, single, groups.valptr[count]);
 }
 
 void conv2d(const Isa& isa, const Conv& io, const Chosen& weight, int64_t rows) {
-  ChosenProduct product(isa, weight, io.bf16, rows);
+  ChosenProduct product(isa, weight, io.bf16, rows, positions(io));
   conv_by(isa, io, product, Overlay{}, rows * weight.kept);
 }
 

@@ -54,11 +54,14 @@ struct Isa {
                   float* out);
   void (*overlay_few)(int bf16, const Overlay& single, int64_t rows, const void* x, int64_t ldx,
                       int tokens, void* y, int64_t ldy);
-  // rows from..to over several panels; `stride` floats lie between panels and between their outs
-  void (*chosen)(int bf16, const Chosen& weight, int64_t from, int64_t to, const float* panels,
-                 int64_t panel_stride, const int* nvs, int count, float* outs, int64_t out_stride,
-                 void* scratch);
-  int64_t (*chosen_scratch)(const Chosen& weight, int64_t rows);  // bytes that `chosen` needs
+  // rows from..to into a stream of 2 * kept floats for each row
+  void (*chosen_decode)(int bf16, const Chosen& weight, int64_t from, int64_t to, float* stream);
+  // these rows of a stream over one panel
+  void (*chosen)(const Chosen& weight, int64_t from, int64_t to, const float* stream, const float* panel,
+                 int nv, float* out);
+  // the same of 2:4 for few tokens; needs tokens * length floats
+  void (*chosen_few)(int bf16, const Chosen& weight, int64_t from, int64_t to, const void* x, int64_t ldx,
+                     int tokens, const float* bias, void* y, int64_t ldy, void* scratch);
 };
 
 extern const Isa isa_base, isa_avx2, isa_avx512;

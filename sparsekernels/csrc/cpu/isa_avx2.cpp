@@ -26,7 +26,7 @@ namespace avx2 {
 }  // namespace avx2
 const Isa isa_avx2 = {"avx2",           SK_W,          SK_NV,              avx2::pack,
                        avx2::unpack,   avx2::gather, avx2::gather_few,  avx2::overlay,
-                       avx2::overlay_few, avx2::chosen, avx2::chosen_scratch};
+                       avx2::overlay_few, avx2::chosen_decode, avx2::chosen, avx2::chosen_few};
 #else
 const Isa isa_avx2 = {};
 #endif

@@ -26,7 +26,7 @@ namespace avx512 {
 }  // namespace avx512
 const Isa isa_avx512 = {"avx512",           SK_W,          SK_NV,              avx512::pack,
                        avx512::unpack,   avx512::gather, avx512::gather_few,  avx512::overlay,
-                       avx512::overlay_few, avx512::chosen, avx512::chosen_scratch};
+                       avx512::overlay_few, avx512::chosen_decode, avx512::chosen, avx512::chosen_few};
 #else
 const Isa isa_avx512 = {};
 #endif

@@ -23,7 +23,7 @@ namespace base {
 }  // namespace base
 const Isa isa_base = {"base",           SK_W,          SK_NV,              base::pack,
                        base::unpack,   base::gather, base::gather_few,  base::overlay,
-                       base::overlay_few, base::chosen, base::chosen_scratch};
+                       base::overlay_few, base::chosen_decode, base::chosen, base::chosen_few};
 #else
 const Isa isa_base = {};
 #endif

@@ -10,10 +10,12 @@
 
 namespace sk {
 
-float* workspace(int64_t floats) {
+float* workspace(int which, int64_t floats) {
   struct Free { void operator()(float* p) const { free(p); } };
-  static thread_local std::unique_ptr<float, Free> kept;
-  static thread_local int64_t size = 0;
+  static thread_local std::unique_ptr<float, Free> all[3];
+  static thread_local int64_t sizes[3] = {0, 0, 0};
+  std::unique_ptr<float, Free>& kept = all[which];
+  int64_t& size = sizes[which];
   if (floats > size) {
     const int64_t bytes = (floats * 4 + 4095) / 4096 * 4096;
     kept.reset((float*)aligned_alloc(4096, bytes));
@@ -55,7 +57,7 @@ static void begin_with_bias(const Linear& io) {
 void linear(const Isa& isa, const Linear& io, const Groups& groups, int64_t count, const Overlay& single) {
   const int64_t values = groups.valptr[count];
   if (io.tokens > FEW) {
-    GatherProduct product(isa, groups, io.bf16, count);
+    GatherProduct product(isa, groups, io.bf16, count, io.tokens);
     return linear_by(isa, io, product, single, values);
   }
   if (!io.covered) begin_with_bias(io);
@@ -69,8 +71,23 @@ void linear(const Isa& isa, const Linear& io, const Groups& groups, int64_t coun
     isa.overlay_few(io.bf16, single, io.rows, io.x, io.columns, (int)io.tokens, io.y, io.rows);
 }
 
+static void few_chosen(const Isa& isa, const Linear& io, const Chosen& weight, int64_t rows) {
+  if (!io.covered) begin_with_bias(io);
+  const int threads = threads_of(rows * weight.kept * io.tokens);
+  const int64_t parts = std::min<int64_t>((rows + 63) / 64, 4 * threads);
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+  for (int64_t i = 0; i < parts; i++) {
+    std::vector<float> scratch(io.tokens * weight.length + 16);
+    const int64_t from = rows * i / parts, to = rows * (i + 1) / parts;
+    isa.chosen_few(io.bf16, weight, from, to, io.x, io.columns, (int)io.tokens, io.bias, io.y, io.rows,
+                   scratch.data());
+  }
+}
+
 void linear(const Isa& isa, const Linear& io, const Chosen& weight, int64_t rows) {
-  ChosenProduct product(isa, weight, io.bf16, rows);
+  const bool shuffled = weight.n == 2 && weight.m == 4 && weight.bits == 2 && weight.kept % 4 == 0;
+  if (io.tokens <= FEW_CHOSEN && shuffled && isa.lanes > 4) return few_chosen(isa, io, weight, rows);
+  ChosenProduct product(isa, weight, io.bf16, rows, io.tokens);
   linear_by(isa, io, product, Overlay{}, rows * weight.kept);
 }
 
