@@ -25,7 +25,7 @@ _ROWS = 1024
 
 # Signed slices and range(n): an index that may be negative would cost the vector instructions.
 @njit(cache=True, nogil=True, fastmath=True)
-def _tile(y0, y1, a0, a1, a2, a3, out):
+def summax_tile(y0, y1, a0, a1, a2, a3, out):
     """Write the 2 x 4 sums of maxima to ``out``; eight sums share six loads."""
     z = np.float32(0)
     s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = z
@@ -52,7 +52,7 @@ def _strip(y, a, i, j, k, r, s, out):
     y0, y1 = y[i, r:s], y[i1, r:s]
     for c in range(j, k, 4):
         c1, c2, c3 = min(c + 1, k - 1), min(c + 2, k - 1), min(c + 3, k - 1)
-        _tile(y0, y1, a[c, r:s], a[c1, r:s], a[c2, r:s], a[c3, r:s], t)
+        summax_tile(y0, y1, a[c, r:s], a[c1, r:s], a[c2, r:s], a[c3, r:s], t)
         for q in range(min(4, k - c)):
             out[i, c + q] += t[q]
             if i1 > i:

@@ -43,8 +43,55 @@ def clamp(column: Any, lo: Any, hi: Any, y: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
+def fill_middles(columns: Any, top: Any, first: int, y: Any) -> None:
+    """Fill ``y[c]`` with the n-th largest of the prefix and column c, from column ``first`` on.
+
+    ``top`` holds the n largest of the prefix.
+    """
+    n = top.shape[0]
+    for c in range(first, columns.shape[0]):
+        if n > 1:
+            clamp(columns[c], top[n - 1], top[n - 2], y[c])
+        else:
+            for r in range(y.shape[1]):
+                y[c, r] = max(columns[c, r], top[0, r])
+
+
+@njit(cache=True, nogil=True)
+def first_behind(prefix: Any) -> int:
+    """Return the first column behind a prefix."""
+    return prefix[-1] + 1 if prefix.shape[0] else 0
+
+
+@njit(cache=True, nogil=True)
+def paid(cost: Any, prefix: Any) -> float:
+    """Return the costs of a prefix's columns."""
+    spent = 0.0
+    for k in range(prefix.shape[0]):
+        spent += cost[prefix[k]]
+    return spent
+
+
+@njit(cache=True, nogil=True)
+def put(found: Any, size: int, prefix: Any, c: int, d: int) -> int:
+    """Append the group (prefix, c, d); return the number of groups."""
+    m = found.shape[1]
+    for k in range(m - 2):
+        found[size, k] = prefix[k]
+    found[size, m - 2] = c
+    found[size, m - 1] = d
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def full(found: Any, size: int, count: int) -> bool:
+    """Tell whether there may be no room for all groups of one more prefix."""
+    return size + count * (count - 1) // 2 > found.shape[0]
+
+
+@njit(cache=True, nogil=True)
 def _byte_heads(levels: Any, sums: Any, cost: Any, top: Any, first: int, zero: Any, y: Any) -> Any:
-    """Fill ``y`` and return, per column c, what the prefix and c keep without y, in half levels.
+    """Return, per column c, what the prefix and c keep without y, and y's sum, in half levels.
 
     ``top`` holds the n largest of the prefix; the cost of c is taken off.
     """
@@ -56,11 +103,7 @@ def _byte_heads(levels: Any, sums: Any, cost: Any, top: Any, first: int, zero: A
     high = sad_pair(top, n - 2, zero, 0) if n > 1 else 0
     for c in range(first, count):
         if n > 1:
-            clamp(levels[c], top[n - 1], top[n - 2], y[c])
             heads[c] = 2 * rest + high + sums[c] + sad_pair(top, n - 2, levels, c)
-        else:
-            for r in range(y.shape[1]):
-                y[c, r] = max(levels[c, r], top[0, r])
         heads[c] += sad_pair(y, c, zero, 0) - cost[c]
     return heads
 
@@ -106,15 +149,14 @@ def price_bytes(
     size = 0
     for p in range(prefixes.shape[0]):
         prefix = prefixes[p]
-        if size + count * (count - 1) // 2 > found.shape[0]:
+        if full(found, size, count):
             return p, size
         prefix_levels(levels, prefix, n, top, carry)
-        first = prefix[-1] + 1 if prefix.shape[0] else 0
+        first = first_behind(prefix)
+        fill_middles(levels, top, first, y)
         heads = _byte_heads(levels, sums, cost, top, first, zero, y)
-        spent = 0.0
-        for k in range(prefix.shape[0]):
-            spent += cost[prefix[k]]
-        size = _triangle(levels, last, heads, limit + spent, prefix, first, y, sad, found, size)
+        bar = limit + paid(cost, prefix)
+        size = _triangle(levels, last, heads, bar, prefix, first, y, sad, found, size)
     return prefixes.shape[0], size
 
 
@@ -152,12 +194,7 @@ def _collect(values: Any, last: Any, head: Any, c: int, prefix: Any, found: Any,
         best = x if x > best else best
     if best <= head:
         return size
-    m = found.shape[1]
     for d in range(c + 1, values.shape[0]):
         if values[d] + last[d] > head:
-            for k in range(m - 2):
-                found[size, k] = prefix[k]
-            found[size, m - 2] = c
-            found[size, m - 1] = d
-            size += 1
+            size = put(found, size, prefix, c, d)
     return size

@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from permsearch.kernels.l1 import _tile as max_tile
-from permsearch.kernels.pricing import clamp, prefix_levels
+from permsearch.kernels.l1 import summax_tile
+from permsearch.kernels.pricing import (
+    fill_middles,
+    first_behind,
+    full,
+    paid,
+    prefix_levels,
+    put,
+)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -28,20 +35,15 @@ def _sum(a: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _heads(columns: Any, top: Any, first: int, y: Any) -> Any:
-    """Fill ``y`` and return, per column c, what the prefix and c keep without y."""
+def _heads(columns: Any, top: Any, first: int) -> Any:
+    """Return, per column c, what the prefix and c keep without y."""
     n = top.shape[0]
     heads = np.zeros(columns.shape[0], np.float64)
     rest = 0.0
     for k in range(n - 2):
         rest += _sum(top[k])
-    for c in range(first, columns.shape[0]):
-        if n > 1:
-            clamp(columns[c], top[n - 1], top[n - 2], y[c])
-            heads[c] = rest + _sum_max(top[n - 2], columns[c])
-        else:
-            for r in range(y.shape[1]):
-                y[c, r] = max(columns[c, r], top[0, r])
+    for c in range(first, columns.shape[0] if n > 1 else 0):
+        heads[c] = rest + _sum_max(top[n - 2], columns[c])
     return heads
 
 
@@ -81,18 +83,17 @@ def price_floats(
     size = 0
     for p in range(prefixes.shape[0]):
         prefix = prefixes[p]
-        if size + count * (count - 1) // 2 > found.shape[0]:
+        if full(found, size, count):
             return p, size
         prefix_levels(columns, prefix, n, top, carry)
-        first = prefix[-1] + 1 if prefix.shape[0] else 0
-        heads = _heads(columns, top, first, y)
-        spent = limit
-        for k in range(prefix.shape[0]):
-            spent += cost[prefix[k]]
+        first = first_behind(prefix)
+        fill_middles(columns, top, first, y)
+        heads = _heads(columns, top, first)
+        bar = limit + paid(cost, prefix)
         for c in range(first, count - 1, 2):
             _two_rows(y, columns, c, sums)
             for q in range(min(2, count - 1 - c)):
-                need = spent + cost[c + q] - inflation * heads[c + q]
+                need = bar + cost[c + q] - inflation * heads[c + q]
                 size = _collect(sums[q], cost, inflation, need, c + q, prefix, found, size)
     return prefixes.shape[0], size
 
@@ -104,7 +105,7 @@ def _two_rows(y: Any, columns: Any, c: int, sums: Any) -> None:
     top = columns.shape[0] - 1
     for d in range(c + 1, columns.shape[0], 4):
         d1, d2, d3 = min(d + 1, top), min(d + 2, top), min(d + 3, top)
-        max_tile(y[c], y[c + 1], columns[d], columns[d1], columns[d2], columns[d3], t)
+        summax_tile(y[c], y[c + 1], columns[d], columns[d1], columns[d2], columns[d3], t)
         for k in range(min(4, top + 1 - d)):
             sums[0, d + k] = t[k]
             sums[1, d + k] = t[4 + k]
@@ -128,12 +129,7 @@ def _collect(
         best = x if x > best else best
     if best <= need:
         return size
-    m = found.shape[1]
     for d in range(c + 1, sums.shape[0]):
         if inflation * sums[d] - cost[d] > need:
-            for k in range(m - 2):
-                found[size, k] = prefix[k]
-            found[size, m - 2] = c
-            found[size, m - 1] = d
-            size += 1
+            size = put(found, size, prefix, c, d)
     return size
