@@ -6,7 +6,7 @@ Take one column out of a group. Per row the group then keeps ``x + max(y, a)`` w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -16,7 +16,7 @@ from permsearch.kernels.threads import over_row_blocks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    F32 = NDArray[np.float32]
+    Floats = NDArray[np.floating[Any]]
 
 # Columns per block: 64 columns of 1024 rows stay in the second-level cache.
 _BLOCK = 64
@@ -47,7 +47,7 @@ def summax_tile(y0, y1, a0, a1, a2, a3, out):
 @njit(cache=True, nogil=True)
 def _strip(y, a, i, j, k, r, s, out):
     """Add the sums over rows r .. s-1 for two holes from i and the columns j .. k-1."""
-    t = np.empty(8, np.float32)
+    t = np.empty(8, out.dtype)
     i1 = min(i + 1, y.shape[0] - 1)
     y0, y1 = y[i, r:s], y[i1, r:s]
     for c in range(j, k, 4):
@@ -71,17 +71,17 @@ def summax_serial(y, a, out):
                 _strip(y, a, i, j, k, r, min(rows, r + _ROWS), out)
 
 
-def summax(y: F32, a: F32, out: F32) -> F32:
+def summax(y: Floats, a: Floats, out: Floats) -> Floats:
     """Return ``out`` with ``out[p, c] = sum_r max(y[p, r], a[c, r])``.
 
     Parameters
     ----------
-    y : float32 array (P, R)
+    y : float array (P, R)
         What each hole needs at least: the N-th largest of the columns left in its group.
-    a : float32 array (C, R)
+    a : float array (C, R)
         The columns.
-    out : float32 array (P, C)
-        Overwritten. Any number of threads gives the same bits.
+    out : float array (P, C)
+        Overwritten. All three are float32, or all float64. Any number of threads gives the same bits.
     """
     over_row_blocks(summax_serial, y, a, out)
     return out

@@ -1,8 +1,8 @@
-"""The float32 matrix of sums of maxima, against numpy in float64."""
+"""The matrix of sums of maxima, against numpy in float64."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -16,10 +16,8 @@ from permsearch.kernels.l1 import summax
 if TYPE_CHECKING:
     import pytest
 
-F32 = NDArray[np.float32]
 
-
-def slow_summax(y: F32, a: F32) -> NDArray[np.float64]:
+def slow_summax(y: NDArray[Any], a: NDArray[Any]) -> NDArray[np.float64]:
     """Return every sum of maxima, in float64."""
     sums: NDArray[np.float64] = np.maximum(y[:, None].astype(float), a[None]).sum(axis=2)
     return sums
@@ -53,3 +51,11 @@ def test_summax_has_the_same_bits_on_any_number_of_threads(
     monkeypatch.setattr(numba, "get_num_threads", lambda: 2)
     two = summax(y, a, np.empty((37, 29), np.float32))
     assert (one == two).all()
+
+
+def test_float64_columns_are_summed_in_float64() -> None:
+    """No sum is narrowed on the way where the columns are float64."""
+    rng = np.random.default_rng(1)
+    y, a = rng.random((5, 1100)), rng.random((9, 1100))
+    got = summax(y, a, np.empty((5, 9)))
+    np.testing.assert_allclose(got, slow_summax(y, a), rtol=1e-13)
