@@ -81,7 +81,8 @@ def summax(y: Floats, a: Floats, out: Floats) -> Floats:
     a : float array (C, R)
         The columns.
     out : float array (P, C)
-        Overwritten. All three are float32, or all float64. Any number of threads gives the same bits.
+        Overwritten. All three are float32, or all float64. Any number of threads gives the same
+        bits.
     """
     over_row_blocks(summax_serial, y, a, out)
     return out

@@ -66,6 +66,8 @@ def union_values(lists: NDArray[Any]) -> NDArray[Any]:
         last = min(count, first + _BLOCK)
         part = np.empty((last - first, count - first), lists.dtype)
         summax(left[first:last], right[first:], part)
+        corner = part[:, : last - first]  # its halves sum the same numbers in another order
+        corner[:] = np.triu(corner) + np.triu(corner, 1).T
         values[first:last, first:] = part
         values[first:, first:last] = part.T
     return values
