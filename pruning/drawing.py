@@ -66,6 +66,7 @@ def draw(network: Network, path: str | Path) -> None:
         Without matplotlib.
     """
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtra("drawing needs matplotlib: pip install 'permsearch[plot]'.") from error
@@ -88,7 +89,9 @@ def draw(network: Network, path: str | Path) -> None:
         axes.plot([], [], color=colour, label=role)
     axes.legend(loc="lower center", ncols=3, fontsize=7, frameon=False)
     axes.set_xlim(-0.7, 1.9)
-    figure.savefig(path)
+    # Text stays text, and the same network gives the same file.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "permsearch"}):
+        figure.savefig(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
 
 
 def _label(group: Group) -> str:
