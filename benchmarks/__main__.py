@@ -22,6 +22,7 @@ PARTS = {
     "window": "benchmarks.against_window",
     "certificates": "benchmarks.certificates",
     "proven": "benchmarks.proven",
+    "limits": "benchmarks.limits",
     "patterns": "benchmarks.patterns",
     "allocation": "benchmarks.allocation",
     "networks": "benchmarks.networks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks import network_tables
+from benchmarks import certificate_tables, network_tables
 
 Row = dict[str, Any]
 
@@ -138,6 +138,14 @@ PARTS = {
     "window_summary": _window,
     "patterns_summary": _patterns,
     "allocation": _allocation,
+    "optima": lambda rows: _table(*certificate_tables.optima(rows)),
+    "gaps": lambda rows: _table(*certificate_tables.gaps(rows)),
+    "long gaps": lambda rows: _table(*certificate_tables.gaps(rows)),
+    "quick bounds": lambda rows: _table(*certificate_tables.quick(rows)),
+    "pairing": lambda rows: _table(*certificate_tables.pairing(rows)),
+    "proven": lambda rows: _table(*certificate_tables.proven(rows)),
+    "limits": lambda rows: _table(*certificate_tables.limits(rows)),
+    "small limits": lambda rows: _table(*certificate_tables.limits(rows)),
     "networks": lambda rows: _table(*network_tables.networks(rows)),
     "networks_kinds": lambda rows: _table(*network_tables.kinds(rows)),
     "networks_scale": lambda rows: _table(*network_tables.scale(rows)),
