@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from permsearch.solvers.exact import Exact
     from permsearch.solvers.exhaustive import Exhaustive
     from permsearch.solvers.kmeans import KMeans
+    from permsearch.solvers.hinm import HiNMSearch
     from permsearch.solvers.local import Local
     from permsearch.solvers.matching import Matching
     from permsearch.solvers.none import NoSearch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from permsearch.solvers.shuffle import Shuffle
     from permsearch.solvers.swap import Swap
     from permsearch.solvers.tetris import Tetris
+    from permsearch.solvers.transposable import Transposable
     from permsearch.solvers.vnm import VNMSearch
     from permsearch.solvers.window import Window
 
@@ -38,6 +40,7 @@ __all__ = [
     "Exact",
     "Exhaustive",
     "KMeans",
+    "HiNMSearch",
     "Local",
     "Matching",
     "NoSearch",
@@ -45,12 +48,13 @@ __all__ = [
     "Shuffle",
     "Swap",
     "Tetris",
+    "Transposable",
     "VNMSearch",
     "Window",
 ]
 
 # files that are not called as their class is
-_FILES = {"NoSearch": "none", "RandomOrders": "random", "VNMSearch": "vnm"}
+_FILES = {"NoSearch": "none", "RandomOrders": "random", "VNMSearch": "vnm", "HiNMSearch": "hinm"}
 
 
 def __getattr__(name: str) -> Any:

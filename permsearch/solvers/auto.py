@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from numpy.typing import ArrayLike, NDArray
 
-from permsearch.patterns import VNM, Block, TileWise, UnalignedBlock, VectorWise
+from permsearch.patterns import VNM, Block, HiNM, TileWise, TransposableNM, UnalignedBlock, VectorWise
 from permsearch.problem import Problem
 from permsearch.result import SearchResult, Status
 from permsearch.solvers.anneal import Anneal
@@ -32,10 +32,12 @@ Start: TypeAlias = Mapping[str, ArrayLike] | None
 # What searches for a pattern that is not N:M, by its kind.
 _PREFERRED: dict[type, str] = {
     Block: "blocks",
+    TransposableNM: "transposable",
     UnalignedBlock: "blocks",
     VectorWise: "shuffle",
     TileWise: "shuffle",
     VNM: "vnm",
+    HiNM: "hinm",
 }
 
 

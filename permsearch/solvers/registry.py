@@ -22,9 +22,11 @@ _SOLVERS = {
     "exact": ("exact", "Exact"),
     "blocks": ("blocks", "Blocks"),
     "tetris": ("tetris", "Tetris"),
+    "transposable": ("transposable", "Transposable"),
     "shuffle": ("shuffle", "Shuffle"),
     "kmeans": ("kmeans", "KMeans"),
     "vnm": ("vnm", "VNMSearch"),
+    "hinm": ("hinm", "HiNMSearch"),
     "auto": ("auto", "Auto"),
 }
 

@@ -1,0 +1,162 @@
+"""The state of a search for hierarchical N:M: rows in tiles, then each tile's own columns.
+
+Imported only where it runs, since it loads the kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from permsearch.kernels.hinm import tile_steps
+from permsearch.kernels.rng import seeded
+from permsearch.layout import taps_outside
+from permsearch.patterns import HiNM
+from permsearch.solvers._noisy import grouped
+from permsearch.solvers.matrices import MatrixPart
+
+I64 = NDArray[np.int64]
+F32 = NDArray[np.float32]
+
+_BANK = 1 << 16  # normals
+_REACH = 1.6  # times the share of a row that is kept: what of it counts when rows are grouped
+
+
+@dataclass(slots=True)
+class Tile:
+    """Columns of one tile in groups, and those that it dropped."""
+
+    columns: F32  # (C, V)
+    groups: I64  # (G, m)
+    dropped: I64
+    best: I64
+    values: NDArray[np.float64]  # what the groups keep, what the best did, unit of noise
+    state: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, columns: F32, ranked: I64, pattern: HiNM, seed: int) -> Tile:
+        """Return the tile that keeps the first columns of a ranking, in stored order."""
+        count = pattern.count(len(columns))
+        groups = np.sort(ranked[:count]).reshape(-1, pattern.m)
+        ordered = np.sort(columns[groups], axis=1)[:, pattern.m - pattern.n :]
+        value = float(ordered.sum(dtype=np.float64))
+        values = np.array([value, value, -1.0])
+        return cls(columns, groups, ranked[count:].copy(), groups.copy(), values, seeded(seed))
+
+    def back_to_best(self) -> None:
+        """Go on from the best groups."""
+        self.groups = self.best.copy()
+        self.dropped = np.setdiff1d(np.arange(len(self.columns)), self.groups)
+        self.values[0] = self.values[1]
+
+
+class Search:
+    """Orders of a weight's rows and of its tiles' columns.
+
+    Attributes
+    ----------
+    rows
+        The present order of the rows; `best_rows` are the best for the vectors so far.
+    tiles
+        Made by `cut`; tap after tap.
+    """
+
+    def __init__(self, part: MatrixPart, order: I64, rng: np.random.Generator) -> None:
+        assert isinstance(part.pattern, HiNM)
+        self.pattern, self.rng = part.pattern, rng
+        self.rows, self.cols = part.split(order)
+        self.scores: F32 = np.ascontiguousarray(taps_outside(part.scores)[:, self.cols])
+        self.kept = self.pattern.count(len(self.cols))
+        self.clustered = self.kept < len(self.cols) and "rows" in part.free
+        self.best_rows, self._best = self.rows.copy(), -1.0
+        self._bank = rng.standard_normal(_BANK, dtype=np.float32)
+        self._excess = self._thresholded()
+        self.tiles: list[Tile] = []
+
+    def _thresholded(self) -> F32:
+        """Return what entries exceed a level of their row by.
+
+        What lies far below what a row keeps is dropped inside its groups in any case, so that it
+        must not attract vectors: the level is that of somewhat more entries than the row keeps.
+        """
+        width = self.scores.shape[1]
+        counted = min(width, round(_REACH * width * self.pattern.density))
+        if counted == width:
+            return self.scores
+        level = np.partition(self.scores, width - counted, axis=1)[:, width - counted]
+        return np.maximum(self.scores - level[:, None], np.float32(0))
+
+    def _sums(self) -> F32:
+        """Return the vectors' sums above the level, float32 (taps, tiles, C), in present rows."""
+        count, width = len(self.rows), self.scores.shape[1]
+        parts = self._excess.reshape(-1, count, width)[:, self.rows]
+        return parts.reshape(len(parts), -1, self.pattern.v, width).sum(axis=2)
+
+    def move_rows(self, noise: float) -> None:
+        """Put every row into the tile whose best vectors suit it best, under noise."""
+        sums = self._sums()
+        drop = sums.shape[2] - self.kept
+        ordered = np.partition(sums, drop, axis=2)
+        self._keep(float(ordered[:, :, drop:].sum(dtype=np.float64)))
+        live = (sums >= ordered[:, :, drop, None]).astype(np.float32)
+        entries = self._excess.reshape(len(sums), -1, sums.shape[2])
+        benefits = sum(own @ part.T for own, part in zip(live, entries, strict=True))
+        self.rows = grouped(np.asarray(benefits), self.pattern.v, noise, self.rng)
+
+    def look(self) -> None:
+        """Value the vectors of the present rows."""
+        drop = self.scores.shape[1] - self.kept
+        ordered = np.partition(self._sums(), drop, axis=2)
+        self._keep(float(ordered[:, :, drop:].sum(dtype=np.float64)))
+
+    def _keep(self, value: float) -> None:
+        if value > self._best * (1 + 1e-7):
+            self._best, self.best_rows = value, self.rows.copy()
+
+    def cut(self) -> None:
+        """Begin anew with the best vectors of the best rows, in stored order."""
+        self.rows = self.best_rows.copy()
+        ranked = np.argsort(-self._sums(), axis=2, kind="stable").reshape(-1, len(self.cols))
+        v, count = self.pattern.v, len(self.rows)
+        self.tiles = []
+        for t, best in enumerate(ranked):
+            first = t * v % count
+            own = t * v // count * count + self.rows[first : first + v]
+            columns = np.ascontiguousarray(self.scores[own].T)
+            seed = int(self.rng.integers(2**63))
+            self.tiles.append(Tile.of(columns, best.astype(np.int64), self.pattern, seed))
+
+    def move_columns(self, noises: NDArray[np.float64]) -> None:
+        """Do a step per noise in every tile."""
+        entering = max(1, self.kept // self.pattern.m // 2)
+        for tile in self.tiles:
+            tile_steps(
+                tile.columns,
+                tile.groups,
+                tile.dropped,
+                self.pattern.n,
+                entering,
+                noises,
+                self._bank,
+                tile.values,
+                tile.best,
+                tile.state,
+            )
+
+    @property
+    def value(self) -> float:
+        """What the best groups of all tiles keep, in the scaled units."""
+        return float(sum(tile.values[1] for tile in self.tiles))
+
+    @property
+    def orders(self) -> I64:
+        """The tiles' own orders, int64 (tiles, kept): columns as they are stored."""
+        return np.stack([tile.best.ravel() for tile in self.tiles])
+
+    @property
+    def effort(self) -> float:
+        """Entries that a step of the columns prices, about."""
+        groups = self.kept // self.pattern.m
+        return 1.5 * groups**2 * self.scores.shape[0]

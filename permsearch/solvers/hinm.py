@@ -1,0 +1,144 @@
+"""Hierarchical N:M: rows are grouped by annealed assignments, then columns inside each tile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from permsearch.checks import check_number
+from permsearch.patterns import HiNM
+from permsearch.solvers.base import Budget, Step
+from permsearch.solvers.matrices import MatrixPart, MatrixSolver
+from permsearch.stop import Never, StoppingCriterion
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from permsearch.solvers._hinm_search import Search
+
+_OPENING = 6  # steps of rows, and as many of columns
+_TAIL = 0.2  # part of the rows' and of the columns' schedule without noise
+_LONG = 150  # steps of rows from which their noise begins in full
+_SWEEP = 3e7  # entries priced between two reports, about 10 ms
+_DEFAULT = 2e10  # entries where nothing limits the run
+_MOST_STEPS, _LEAST_STEPS = 1500, 60
+_ROW_SHARE = 0.5  # of the steps
+
+
+@dataclass(frozen=True, slots=True)
+class HiNMSearch(MatrixSolver):
+    """Group rows that like the same vectors, then give each tile its own columns and groups.
+
+    Rows come first, if they are free. A step puts all rows where the best vectors of the tiles
+    suit them best (a balanced assignment) under Gaussian noise that falls to zero. What counts
+    of an entry is what it exceeds a level of its row by, since entries far below those that a row
+    keeps are dropped inside its groups in any case.
+
+    Then columns, which need no order in the weight: a step takes one column out of every group of
+    a tile and fills the holes from these and from dropped ones, so that vectors that were dropped
+    for their sum come in where they serve the groups; again by assignments under falling noise.
+
+    The first 12 steps are a quick search of both kinds. The schedule then fills the budget, half
+    of its steps with rows; without a criterion it has up to 1500 steps, fewer for large weights.
+    The stored order of columns stays as it is.
+
+    Parameters
+    ----------
+    noise
+        Of rows at the beginning, in standard deviations of a row's worth in the tiles.
+    column_noise
+        Of columns at the beginning, likewise.
+
+    References
+    ----------
+    The pattern is that of Yu et al., arXiv 2407.20496; their own search is `gyro`.
+    """
+
+    noise: float = 1.0
+    column_noise: float = 0.1
+
+    patterns: ClassVar[tuple[type, ...]] = (HiNM,)
+    scheduled: ClassVar[bool] = True
+    warm_steps: ClassVar[int] = 2 * _OPENING + 8
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "column_noise"):
+            value = getattr(self, name)
+            check_number(name, value)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be finite and not negative, got {value}.")
+
+    @property
+    def default_stop(self) -> StoppingCriterion:
+        """The schedule ends by itself."""
+        return Never()
+
+    def _run(
+        self,
+        part: MatrixPart,
+        order: NDArray[np.int64],
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Iterator[Step]:
+        import numpy as np
+
+        from permsearch.solvers._hinm_search import Search
+
+        search = Search(part, order, rng)
+        begun = budget.used()
+        rows = budget.sweep(_OPENING) if search.clustered else 0
+        for _ in range(rows):
+            search.move_rows(0.0)
+            yield Step(1, order, 0.0)
+        search.look()
+        search.cut()
+        middle = budget.used()
+        columns = budget.sweep(_OPENING)
+        if columns:
+            search.move_columns(np.zeros(columns))
+            yield _report(part, search, columns)
+        row_time = (middle - begun) / max(1, rows)
+        column_time = (budget.used() - middle) / max(1, columns)
+        share = _ROW_SHARE if search.clustered else 0.0
+        step = share * row_time + (1 - share) * column_time
+        default = int(min(_MOST_STEPS, max(_LEAST_STEPS, _DEFAULT / search.effort)))
+        steps = budget.left(1 / max(step, 1e-9), default)
+        yield from self._anneal(part, search, round(share * steps), steps - round(share * steps))
+
+    def _anneal(self, part: MatrixPart, search: Search, rows: int, columns: int) -> Iterator[Step]:
+        """Yield while the noise falls over so many steps of rows, then of columns."""
+        import numpy as np
+
+        hot = min(1.0, math.sqrt(rows / _LONG))
+        for noise in _falling(self.noise * hot, rows):
+            search.move_rows(float(noise))
+            yield Step(1, part.join(search.rows, search.cols), 0.0, planned=True)
+        if rows:
+            search.look()
+            search.cut()
+        noises = _falling(self.column_noise, columns)
+        quiet = int(np.count_nonzero(noises))
+        sweep = max(1, int(_SWEEP / search.effort))
+        for first in range(0, columns, sweep):
+            if first >= quiet > first - sweep:
+                for tile in search.tiles:
+                    tile.back_to_best()
+            some = noises[first : first + sweep]
+            search.move_columns(some)
+            yield _report(part, search, len(some), planned=True)
+
+
+def _falling(hot: float, steps: int) -> NDArray[np.float64]:
+    """Return the noise of every step: falling to zero, then none."""
+    import numpy as np
+
+    quiet = math.ceil(_TAIL * steps)
+    return np.concatenate([hot * np.linspace(1, 0, steps - quiet, endpoint=False), np.zeros(quiet)])
+
+
+def _report(part: MatrixPart, search: Search, steps: int, *, planned: bool = False) -> Step:
+    order = part.join(search.rows, search.cols)
+    return Step(steps, order, search.value, planned=planned, tiles=search.orders)
