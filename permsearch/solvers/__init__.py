@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from permsearch.solvers.deal import Deal
     from permsearch.solvers.exact import Exact
     from permsearch.solvers.exhaustive import Exhaustive
-    from permsearch.solvers.kmeans import KMeans
     from permsearch.solvers.hinm import HiNMSearch
+    from permsearch.solvers.kmeans import KMeans
     from permsearch.solvers.local import Local
     from permsearch.solvers.matching import Matching
     from permsearch.solvers.none import NoSearch
@@ -39,8 +39,8 @@ __all__ = [
     "Deal",
     "Exact",
     "Exhaustive",
-    "KMeans",
     "HiNMSearch",
+    "KMeans",
     "Local",
     "Matching",
     "NoSearch",

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from numpy.typing import ArrayLike, NDArray
 
-from permsearch.patterns import VNM, Block, HiNM, TileWise, TransposableNM, UnalignedBlock, VectorWise
+from permsearch.patterns import (
+    VNM,
+    Block,
+    HiNM,
+    TileWise,
+    TransposableNM,
+    UnalignedBlock,
+    VectorWise,
+)
 from permsearch.problem import Problem
 from permsearch.result import SearchResult, Status
 from permsearch.solvers.anneal import Anneal
