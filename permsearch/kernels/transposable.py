@@ -29,7 +29,7 @@ _WORTH_SPLITTING = 1 << 19  # entries of a thread
 
 @njit(cache=True, nogil=True)
 def _scaled(scores, block):
-    """Fill the block with the scores times the power of two that brings the largest below one."""
+    """Fill the block with the scores scaled to [0, 1); return the exponent of the power of two."""
     top = np.float64(0.0)
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
@@ -38,6 +38,7 @@ def _scaled(scores, block):
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = math.ldexp(np.float64(scores[i, j]), -exponent)
+    return exponent
 
 
 @njit(cache=True, nogil=True)
@@ -210,30 +211,37 @@ def _walk(block, start, stop, kept, tables, before, moves):
 
 
 @njit(cache=True, nogil=True)
+def _best_paths(take, gain, s, reach, before, active):
+    """Find the best simple paths from row s: columns leave in falling order, as Dijkstra's do."""
+    m = reach.shape[0]
+    for j in range(m):
+        reach[j] = take[s, j]
+        before[j] = -1
+        active[j] = 1
+    for _ in range(m):
+        u = -1
+        for j in range(m):
+            if active[j] and reach[j] > -BIG / 2 and (u < 0 or reach[j] > reach[u]):
+                u = j
+        if u < 0:
+            break
+        active[u] = 0
+        for h in range(m):
+            x = reach[u] + gain[u, h]
+            if active[h] and gain[u, h] > -BIG / 2 and x > reach[h]:
+                reach[h] = x
+                before[h] = u
+
+
+@njit(cache=True, nogil=True)
 def _fill(block, n, kept, rows, cols, tables, work, moves):
     """Complete rows along best simple paths; cycles that gain may still be there."""
     give, take, gain, line = tables
-    reach, before, active, seen = work
+    reach, before = work[0], work[1]
     m = block.shape[0]
     for s in range(m):
         while rows[s] < n:
-            for j in range(m):
-                reach[j] = take[s, j]
-                before[j] = -1
-                active[j] = 1
-            for _ in range(m):  # columns leave in falling order of reach, as Dijkstra's do
-                u = -1
-                for j in range(m):
-                    if active[j] and reach[j] > -BIG / 2 and (u < 0 or reach[j] > reach[u]):
-                        u = j
-                if u < 0:
-                    break
-                active[u] = 0
-                for h in range(m):
-                    x = reach[u] + gain[u, h]
-                    if active[h] and gain[u, h] > -BIG / 2 and x > reach[h]:
-                        reach[h] = x
-                        before[h] = u
+            _best_paths(take, gain, s, reach, before, work[2])
             end = -1
             for j in range(m):
                 if cols[j] < n and reach[j] > -BIG / 2 and (end < 0 or reach[j] > reach[end]):
@@ -252,6 +260,41 @@ def _fill(block, n, kept, rows, cols, tables, work, moves):
 
 
 @njit(cache=True, nogil=True)
+def _scratch(m):
+    """Return what `_solve` works with."""
+    tables = (np.empty((m, m)), np.empty((m, m)), np.empty((m, m)), np.empty(m))
+    work = (np.empty(m), np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64))
+    counts = (np.empty(m, np.int64), np.empty(m, np.int64))
+    sorting = (
+        np.empty(m * m, np.int64),
+        np.empty(m * m, np.int64),
+        np.empty(_LEVELS + 1, np.int64),
+    )
+    return np.empty((m, m)), tables, work, counts, sorting, np.empty((m + 1, 3), np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _solve(n, kept, scratch):
+    """Find the best mask of the scaled block; potentials of the columns are in the work."""
+    block, tables, work, counts, sorting, moves = scratch
+    give, take, gain, _ = tables
+    m = block.shape[0]
+    _greedy(block, n, kept, counts[0], counts[1], sorting)
+    for i in range(m):
+        for j in range(m):
+            give[i, j] = block[i, j] if kept[i, j] else BIG
+            take[i, j] = -BIG if kept[i, j] else block[i, j]
+    for j in range(m):
+        _from_column(give, take, j, gain)
+    _fill(block, n, kept, counts[0], counts[1], tables, work, moves)
+    while True:
+        at = _positive_cycle(gain, _TOLERANCE, work)
+        if at < 0:
+            break
+        _walk(block, at, at, kept, tables, work[1], moves)
+
+
+@njit(cache=True, nogil=True)
 def best_masks(blocks, n, masks):
     """Fill the best mask of every block.
 
@@ -264,34 +307,48 @@ def best_masks(blocks, n, masks):
     masks : bool array (B, m, m)
         Filled. No mask is better by more than m 2^-45 of the block's largest entry.
     """
-    m = blocks.shape[1]
-    block = np.empty((m, m))
-    give, take, gain = np.empty((m, m)), np.empty((m, m)), np.empty((m, m))
-    tables = (give, take, gain, np.empty(m))
-    work = (np.empty(m), np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64))
-    moves = np.empty((m + 1, 3), np.int64)
-    rows, cols = np.empty(m, np.int64), np.empty(m, np.int64)
-    sorting = (
-        np.empty(m * m, np.int64),
-        np.empty(m * m, np.int64),
-        np.empty(_LEVELS + 1, np.int64),
-    )
+    scratch = _scratch(blocks.shape[1])
     for b in range(blocks.shape[0]):
-        kept = masks[b]
-        _scaled(blocks[b], block)
-        _greedy(block, n, kept, rows, cols, sorting)
+        _scaled(blocks[b], scratch[0])
+        _solve(n, masks[b], scratch)
+
+
+@njit(cache=True, nogil=True)
+def block_levels(blocks, n, values, levels):
+    """Fill what the best mask of every block keeps, and prices of its rows that prove it.
+
+    With prices u and any columns in the place of the block's own, no mask keeps more than n times
+    the sum of u and, for each column, the n largest of its entries less u. For the block's own
+    columns that is what the best mask keeps.
+
+    Parameters
+    ----------
+    blocks : float array (B, m, m)
+    n : int
+    values : float64 array (B,)
+    levels : float64 array (B, m)
+        Prices of the rows.
+    """
+    m = blocks.shape[1]
+    scratch = _scratch(m)
+    block, tables, work = scratch[0], scratch[1], scratch[2]
+    give, take, reach = tables[0], tables[1], work[0]
+    kept = np.empty((m, m), np.bool_)
+    for b in range(blocks.shape[0]):
+        exponent = _scaled(blocks[b], block)
+        _solve(n, kept, scratch)
+        total = 0.0
         for i in range(m):
+            low, high = BIG, -BIG
             for j in range(m):
-                give[i, j] = block[i, j] if kept[i, j] else BIG
-                take[i, j] = -BIG if kept[i, j] else block[i, j]
-        for j in range(m):
-            _from_column(give, take, j, gain)
-        _fill(block, n, kept, rows, cols, tables, work, moves)
-        while True:
-            at = _positive_cycle(gain, _TOLERANCE, work)
-            if at < 0:
-                break
-            _walk(block, at, at, kept, tables, work[1], moves)
+                if kept[i, j]:
+                    total += np.float64(blocks[b, i, j])
+                    low = min(low, give[i, j] - reach[j])
+                else:
+                    high = max(high, take[i, j] - reach[j])
+            level = low if high == -BIG else (low + high) / 2
+            levels[b, i] = math.ldexp(level, exponent)
+        values[b] = total
 
 
 def masks_of(blocks: NDArray[Any], n: int) -> NDArray[np.bool_]:
