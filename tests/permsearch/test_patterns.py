@@ -160,7 +160,7 @@ def test_impossible_numbers_are_refused(text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2/4", "2:4:8", "", "two:four", "-2:4", "2.0:4", "unstructred@0.5"]
+    "text", ["2/4", "2:4:8:16", "", "two:four", "-2:4", "2.0:4", "unstructred@0.5"]
 )
 def test_unknown_patterns_list_the_known_forms(text: str) -> None:
     """A text of no known form is an error that shows the forms."""
