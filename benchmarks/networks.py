@@ -67,7 +67,6 @@ def smollm2() -> tuple[Network, Plan, Mapping[str, torch.Tensor] | None]:
 
 CASES = (
     Case("MiniLM-L6", minilm, None, 0.7569, 120.0),
-    Case("MiniLM-L6", minilm, 20_000, 0.7569, 120.0),
     Case("MobileNetV2", mobilenet, None, 0.7609, 40.0),
     Case("SmolLM2-135M", smollm2),
 )
@@ -79,7 +78,11 @@ def run() -> Iterator[tuple[Row, list[Row]]]:
     ps.search(ps.instances.gaussian(64, 64, seed=0), "2:4", stop=ps.MaxSteps(100))
     for case in CASES:
         start = time.process_time()
-        network, planned, state = case.open()
+        try:
+            network, planned, state = case.open()
+        except (FileNotFoundError, ImportError) as error:
+            print(f"{case.name} is left out: {error}")
+            continue
         opened = time.process_time()
         stop = None if case.steps is None else ps.MaxSteps(case.steps)
         found = search_groups(network, planned, state=state, stop=stop)
@@ -132,7 +135,11 @@ def scale() -> Iterator[Row]:
     """Yield what tracing large models and planning their groups costs, each in its own process."""
     for name, limit, memory in (("smollm2", 30.0, None), ("llama_8b", 60.0, 1e9)):
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            row = pool.apply(_traced, (name,))
+            try:
+                row = pool.apply(_traced, (name,))
+            except (FileNotFoundError, ImportError) as error:
+                print(f"{name} is left out: {error}")
+                continue
         row["limit"], row["memory_limit"] = limit, memory
         yield row
 

@@ -16,6 +16,8 @@ import torch
 
 import permsearch as ps
 import pruning
+import pruning.formulate
+from pruning.ops import tensors_in
 
 KINDS = ("coupling", "rearrange", "conv", "attention", "shared", "tracing")
 #: Sizes of the groups (blocks in brackets) that each report asks for.
@@ -107,6 +109,55 @@ def test_an_unaware_rewrite_is_noticed(cases: Any, name: str) -> None:
     runs = [(args, {}) for args in (case.inputs, *case.more_inputs)]
     report = pruning.verify.compare(case.model, spoil, runs, [[[]]] * len(runs))
     assert not report.same
+
+
+def test_masked_attention_trains(cases: Any) -> None:
+    """Permuted and pruned, attention trains on, and what is masked stays exactly zero (O09)."""
+    case = cases.CASES["O09"]()
+    network = pruning.trace(case.model, case.inputs)
+    pruning.permute_(case.model, ps.random_solution(network.problem()), network=network)
+    found = pruning.formulate.formulate(network, "2:4")
+    weights = {plan.tensor: case.model.get_parameter(plan.tensor) for plan in found.layers}
+    masks = {
+        name: torch.from_numpy(ps.parse_pattern("2:4").keep(weight.detach().abs().numpy()))
+        for name, weight in weights.items()
+    }
+    assert len(masks) == 3
+    optimizer = torch.optim.Adam(case.model.parameters(), lr=0.01)
+
+    def mask(*_: Any) -> None:
+        with torch.no_grad():
+            for name, weight in weights.items():
+                weight.mul_(masks[name])
+
+    mask()
+    optimizer.register_step_post_hook(mask)
+    case.model.train()
+    for _ in range(3):
+        optimizer.zero_grad()
+        next(tensors_in(case.model(*case.inputs))).square().sum().backward()
+        optimizer.step()
+        assert all(not bool(weight[~masks[name]].any()) for name, weight in weights.items())
+
+
+def test_ranks_find_the_same_orders(cases: Any) -> None:
+    """Copies on two ranks, bare or wrapped, give the same names and orders, whatever they saw.
+
+    Scores that differ by rank (activations) have to be added up first, as here.
+    """
+    orders = []
+    total = sum(batch.square().sum(0) for batch in cases.CASES["O15"]().data["batches"])
+    for batch in cases.CASES["O15"]().data["batches"]:
+        case = cases.CASES["O15"]()
+        network = pruning.trace(torch.nn.DataParallel(case.model), batch)
+        scores = {
+            "0.weight": case.model[0].weight.detach().abs() * total,
+            "2.weight": case.model[2].weight.detach().abs(),
+        }
+        result = ps.solve(network.problem("2:4", scores), stop=ps.MaxSteps(200), seed=3)
+        orders.append({name: order.tolist() for name, order in result.solution.items()})
+    assert orders[0] == orders[1]
+    assert list(orders[0]) == ["0.weight[0]"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
