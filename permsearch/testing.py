@@ -24,11 +24,14 @@ from permsearch.patterns import (
     NM,
     PATTERNS,
     VNM,
+    Block,
     HiNM,
     Pattern,
     Private,
     Scores,
     TileWise,
+    TransposableNM,
+    UnalignedBlock,
     Unstructured,
     VectorWise,
     parse_pattern,
@@ -199,6 +202,7 @@ def tiny_problems() -> dict[str, Problem]:
         "unstructured": single(gaussian(3, 4, seed=15), "unstructured@0.5"),
         **_clustered(),
         **_hierarchical(),
+        **_two_sided(),
     }
 
 
@@ -229,6 +233,21 @@ def _hierarchical() -> dict[str, Problem]:
         "private-pairs": single(gaussian(4, 5, seed=27), "hinm:2@0.8:1:2"),
         "private-ties": single(np.ones((4, 5), np.float32), "hinm:2@0.8:1:2"),
         "private-taps": single(gaussian(4, 10, seed=28).reshape(4, 5, 2), "hinm:2@0.8:2:4"),
+    }
+
+
+def _two_sided() -> dict[str, Problem]:
+    """Blocks and transposable masks, whose rows and columns both matter, and unaligned blocks."""
+    gaussian = instances.gaussian
+    return {
+        "blocks": single(gaussian(4, 4, seed=30), "block:2x2@0.5"),
+        "blocks-flat": single(gaussian(3, 6, seed=31), "block:1x2@0.4"),
+        "blocks-taps": single(gaussian(4, 8, seed=32).reshape(4, 4, 2), "block:2x2@0.3"),
+        "blocks-ties": single(np.ones((4, 4), np.float32), "block:2x2@0.5"),
+        "transposable": single(gaussian(4, 4, seed=33), "transposable:1:2"),
+        "transposable-taps": single(gaussian(2, 8, seed=34).reshape(2, 4, 2), "transposable:1:2"),
+        "unaligned": single(gaussian(3, 5, seed=36), "unaligned:2@0.5"),
+        "unaligned-taps": single(gaussian(2, 8, seed=37).reshape(2, 4, 2), "unaligned:3@0.4"),
     }
 
 
@@ -397,5 +416,6 @@ def tiny_patterns() -> dict[str, Pattern]:
         *(VectorWise(2, 0.5), VectorWise(2, 0.4, "group"), TileWise(2, 0.4)),
         TileWise(2, 0.5, 0.2),
         *(VNM(2, 2, 5), HiNM(1, 0.8, 2, 4)),
+        *(Block((2, 2), 0.5), TransposableNM(2, 3), UnalignedBlock(2, 0.5)),
     )
     return {str(pattern): pattern for pattern in kinds}
