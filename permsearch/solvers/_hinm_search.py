@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.kernels.hinm import tile_steps
+from permsearch.kernels.hinm_rows import tile_sums, vector_benefits
 from permsearch.kernels.rng import seeded
 from permsearch.layout import taps_outside
 from permsearch.patterns import HiNM
@@ -73,6 +74,8 @@ class Search:
         self.best_rows, self._best = self.rows.copy(), -1.0
         self._bank = rng.standard_normal(_BANK, dtype=np.float32)
         self._excess = self._thresholded()
+        shape = (len(self.scores) // len(self.rows), len(self.rows), len(self.cols))
+        self._columns: F32 = np.ascontiguousarray(self._excess.reshape(shape).transpose(0, 2, 1))
         self.tiles: list[Tile] = []
 
     def _thresholded(self) -> F32:
@@ -88,28 +91,22 @@ class Search:
         level = np.partition(self.scores, width - counted, axis=1)[:, width - counted]
         return np.maximum(self.scores - level[:, None], np.float32(0))
 
-    def _sums(self) -> F32:
-        """Return the vectors' sums above the level, float32 (taps, tiles, C), in present rows."""
-        count, width = len(self.rows), self.scores.shape[1]
-        parts = self._excess.reshape(-1, count, width)[:, self.rows]
-        return parts.reshape(len(parts), -1, self.pattern.v, width).sum(axis=2)
+    def _vectors(self) -> tuple[F32, I64]:
+        """Return the sums of the tiles' vectors above the level, and the best vectors."""
+        v, width = self.pattern.v, self.scores.shape[1]
+        sums = np.empty((len(self.scores) // v, width), np.float32)
+        tile_sums(self._excess, self.rows, v, sums)
+        live = np.argpartition(sums, width - self.kept, axis=1)[:, width - self.kept :]
+        live.sort(axis=1)
+        self._keep(float(np.take_along_axis(sums, live, axis=1).sum(dtype=np.float64)))
+        return sums, live
 
     def move_rows(self, noise: float) -> None:
         """Put every row into the tile whose best vectors suit it best, under noise."""
-        sums = self._sums()
-        drop = sums.shape[2] - self.kept
-        ordered = np.partition(sums, drop, axis=2)
-        self._keep(float(ordered[:, :, drop:].sum(dtype=np.float64)))
-        live = (sums >= ordered[:, :, drop, None]).astype(np.float32)
-        entries = self._excess.reshape(len(sums), -1, sums.shape[2])
-        benefits = sum(own @ part.T for own, part in zip(live, entries, strict=True))
-        self.rows = grouped(np.asarray(benefits), self.pattern.v, noise, self.rng)
-
-    def look(self) -> None:
-        """Value the vectors of the present rows."""
-        drop = self.scores.shape[1] - self.kept
-        ordered = np.partition(self._sums(), drop, axis=2)
-        self._keep(float(ordered[:, :, drop:].sum(dtype=np.float64)))
+        _, live = self._vectors()
+        benefits = np.empty((len(self.rows) // self.pattern.v, len(self.rows)), np.float32)
+        vector_benefits(self._columns, live, benefits)
+        self.rows = grouped(benefits, self.pattern.v, noise, self.rng)
 
     def _keep(self, value: float) -> None:
         if value > self._best * (1 + 1e-7):
@@ -117,8 +114,9 @@ class Search:
 
     def cut(self) -> None:
         """Begin anew with the best vectors of the best rows, in stored order."""
+        self._vectors()
         self.rows = self.best_rows.copy()
-        ranked = np.argsort(-self._sums(), axis=2, kind="stable").reshape(-1, len(self.cols))
+        ranked = np.argsort(-self._vectors()[0], axis=1, kind="stable")
         v, count = self.pattern.v, len(self.rows)
         self.tiles = []
         for t, best in enumerate(ranked):

@@ -93,7 +93,6 @@ class HiNMSearch(MatrixSolver):
         for _ in range(rows):
             search.move_rows(0.0)
             yield Step(1, order, 0.0)
-        search.look()
         search.cut()
         middle = budget.used()
         columns = budget.sweep(_OPENING)
@@ -117,7 +116,6 @@ class HiNMSearch(MatrixSolver):
             search.move_rows(float(noise))
             yield Step(1, part.join(search.rows, search.cols), 0.0, planned=True)
         if rows:
-            search.look()
             search.cut()
         noises = _falling(self.column_noise, columns)
         quiet = int(np.count_nonzero(noises))
