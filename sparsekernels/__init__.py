@@ -16,6 +16,7 @@ from sparsekernels.errors import (
     PackError,
     ReferenceUsed,
 )
+from sparsekernels.files import load_packed, save_packed
 from sparsekernels.formats import (
     BlockWeight,
     HiNMWeight,
@@ -26,6 +27,7 @@ from sparsekernels.formats import (
     VNMWeight,
     pack,
 )
+from sparsekernels.formats.text import dump_text, load_text
 from sparsekernels.functional import conv2d, linear
 from sparsekernels.modules import SparseConv2d, SparseLinear
 from sparsekernels.swap import Swapped, swap_modules_
@@ -48,7 +50,11 @@ __all__ = [
     "VNMWeight",
     "VectorWiseWeight",
     "conv2d",
+    "dump_text",
     "linear",
+    "load_packed",
+    "load_text",
     "pack",
+    "save_packed",
     "swap_modules_",
 ]

@@ -104,7 +104,7 @@ def window_of(
 
 
 def _pair(name: str, value: int | Sequence[int]) -> tuple[int, int]:
-    pair = (value, value) if isinstance(value, int) else tuple(value)
+    pair = tuple(value) if isinstance(value, Sequence) else (value, value)
     if len(pair) != 2 or not all(isinstance(part, int) for part in pair):
         raise OperandError(f"{name} is one whole number or two, got {value!r}.")
     return pair[0], pair[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,17 +58,23 @@ class Sheet:
         )
 
 
-def check_share(sheet: Sheet, share: float, slack: int, text: str) -> None:
-    """Raise PackError where a mask keeps more than its pattern's share and some slack.
+def check_share(used: Tensor, share: float, unit: str, text: str) -> None:
+    """Raise PackError where a mask uses more vectors or blocks than its pattern's share.
 
-    Patterns round their budget in one way or another; none of them exceeds it by more than one
-    unit for each group.
+    Parameters
+    ----------
+    used
+        (groups, units): which units have a kept entry.
+    share
+        Of the units; patterns round their budget in one way or another, so one more for each
+        group is let pass.
     """
-    kept = int(sheet.mask.sum())
-    real = int((sheet.rows >= 0).sum()) * int((sheet.cols >= 0).sum())
-    if kept > share * real + slack:
+    allowed = math.floor(share * used.numel() + 1e-9)
+    count = int(used.sum())
+    if count > allowed + len(used):
         raise PackError(
-            f"the mask is not {text}: {kept} entries are kept, more than the share of {real}."
+            f"the mask is not {text}: {count} of {used.numel()} {unit} are in use, at most "
+            f"{allowed} may be; pass the orders under which it is."
         )
 
 

@@ -20,7 +20,7 @@ from sparsekernels.formats.base import (
     check_pointers,
     check_shape,
 )
-from sparsekernels.formats.matrix import Sheet, check_share
+from sparsekernels.formats.matrix import Sheet
 from sparsekernels.ops.operands import Gathered
 from sparsekernels.spec import Spec
 
@@ -54,7 +54,6 @@ class TileWiseWeight(PackedWeight):
     @classmethod
     def pack(cls, sheet: Sheet, spec: Spec, shape: tuple[int, ...]) -> Self:
         """Return the packed weight of a sheet: whole columns of tiles, the rest single entries."""
-        check_share(sheet, spec.kept, len(sheet.rows) + len(sheet.cols), spec.text)
         order = sheet.cols.argsort()  # the weight's column order: a tile's columns are a set
         sheet = Sheet(
             sheet.weight[:, order],
@@ -69,6 +68,7 @@ class TileWiseWeight(PackedWeight):
             cols = sheet.mask[rows].all(0).nonzero().flatten()
             inside[rows[:, None], cols] = True
             parts.append((rows, cols))
+        _check_tiles(sheet, parts, spec)
         single = sheet.mask & ~inside
         allowed = spec.overlay * single.numel() + 0.5
         if int(single.sum()) > allowed:
@@ -113,24 +113,41 @@ class TileWiseWeight(PackedWeight):
         return int((self.rows < 0).sum()), 0
 
 
-def _tilings(sheet: Sheet, spec: Spec) -> list[tuple[int, list[Tensor]]]:
-    """Return ways to cut surviving rows into tiles, each with the single entries it leaves.
+def _check_tiles(sheet: Sheet, parts: list[tuple[Tensor, Tensor]], spec: Spec) -> None:
+    kept, size = sum(len(rows) * len(cols) for rows, cols in parts), sheet.mask.numel()
+    allowed = int(spec.kept * size + 1e-9)
+    if kept > allowed + len(sheet.rows):
+        raise PackError(
+            f"the mask is not {spec.text}: tiles keep {kept} of {size} entries, at most "
+            f"{allowed} may."
+        )
 
-    Without an overlay every row that keeps anything survives. With one, a dropped row may hold a
-    few single entries; which rows those are is not written in the mask, so thresholds are tried.
+
+def _tilings(sheet: Sheet, spec: Spec) -> list[tuple[int, list[Tensor]]]:
+    """Return ways to cut rows into tiles, each with the single entries it leaves.
+
+    Rows as they are stored, a tile losing rows at its end; or the rows that keep anything, joined.
+    With an overlay a dropped row may hold a few single entries; which rows those are is not
+    written in the mask, so thresholds are tried.
     """
-    counts = sheet.mask.sum(1)
-    limits = [0]
-    if spec.overlay:
-        steps = torch.tensor([0.02, 0.05, 0.1, 0.2], dtype=torch.float64) * len(sheet.cols)
-        limits += [int(step) for step in steps]
-    found = []
-    for limit in dict.fromkeys(limits):
+    counts, ids = sheet.mask.sum(1), torch.arange(len(sheet.rows), device=sheet.rows.device)
+    cuts = [[_best_height(sheet.mask, rows) for rows in torch.split(ids, spec.v)]]
+    shares = (0.0, 0.02, 0.05, 0.1, 0.2) if spec.overlay else (0.0,)
+    for limit in dict.fromkeys(int(share * len(sheet.cols)) for share in shares):
         survivors = (counts > limit).nonzero().flatten()
-        tiles = list(torch.split(survivors, spec.v)) if len(survivors) else []
-        covered = sum(len(rows) * int(sheet.mask[rows].all(0).sum()) for rows in tiles)
-        found.append((int(counts.sum()) - covered, tiles))
-    return found
+        cuts.append(list(torch.split(survivors, spec.v)) if len(survivors) else [])
+    total = int(counts.sum())
+    return [(total - sum(_covered(sheet.mask, rows) for rows in tiles), tiles) for tiles in cuts]
+
+
+def _covered(mask: Tensor, rows: Tensor) -> int:
+    return len(rows) * int(mask[rows].all(0).sum()) if len(rows) else 0
+
+
+def _best_height(mask: Tensor, rows: Tensor) -> Tensor:
+    """Return the first rows of a tile, as many as hold the most entries in whole columns."""
+    whole = mask[rows].long().cumprod(0).sum(1) * torch.arange(1, len(rows) + 1, device=rows.device)
+    return rows[: int(whole.argmax()) + 1]
 
 
 def _tile_tensors(sheet: Sheet, parts: list[tuple[Tensor, Tensor]]) -> dict[str, Tensor]:

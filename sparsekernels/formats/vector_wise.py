@@ -48,8 +48,8 @@ class VectorWiseWeight(PackedWeight):
         """Return the packed weight of a sheet."""
         sheet = sheet.padded(spec.v, 1)
         groups = len(sheet.rows) // spec.v
-        kept = whole_vectors(sheet, spec.v, spec.text)
-        check_share(sheet, spec.kept, len(sheet.rows), spec.text)
+        kept = sheet.mask.reshape(groups, spec.v, len(sheet.cols)).any(1)
+        check_share(kept, spec.kept, f"vectors of {spec.v} rows", spec.text)
         if len(sheet.cols) and bool((sheet.cols.diff() < 0).any()):  # stored in the weight's order
             back = sheet.cols.argsort()
             kept, sheet = (
@@ -98,25 +98,3 @@ class VectorWiseWeight(PackedWeight):
     def padded(self) -> tuple[int, int]:
         """See `PackedWeight.padded`."""
         return self.row_ids.numel() - self.shape[0], 0
-
-
-def whole_vectors(sheet: Sheet, v: int, text: str) -> Tensor:
-    """Return (groups, columns): which vectors of v rows are kept.
-
-    Raises
-    ------
-    PackError
-        Where a vector is kept in part, with their number and the first one.
-    """
-    groups = len(sheet.rows) // v
-    real = (sheet.rows >= 0).reshape(groups, v, 1)
-    stacked = sheet.mask.reshape(groups, v, len(sheet.cols))
-    some, every = stacked.any(1), (stacked | ~real).all(1) & real.any(1)
-    torn = (some != every).nonzero()
-    if len(torn):
-        group, col = torn[0].tolist()
-        raise PackError(
-            f"the mask is not {text}: {len(torn)} columns of groups of {v} rows are kept in part, "
-            f"the first in group {group}, column {int(sheet.cols[col])}; pass the row order it has."
-        )
-    return some

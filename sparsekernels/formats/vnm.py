@@ -138,22 +138,23 @@ class HiNMWeight(PackedWeight):
         Parameters
         ----------
         tiles
-            (tiles, columns) the tiles' own column orders, in columns of the weight: all of them
-            or those that stay. Without it the survivors follow the sheet's order.
+            The tiles' own column orders, places in storage order: of all columns or of those that
+            stay; (tiles, places), for a convolution (taps x tiles, places), tap after tap. Without
+            it the survivors follow the sheet's order.
         """
         sheet = sheet.padded(spec.v, 1)
         groups, columns = len(sheet.rows) // spec.v, len(sheet.cols)
         live = sheet.mask.reshape(groups, spec.v, columns).any(1)
-        allowed = max(1, round(spec.kept * columns)) + spec.m - 1
+        allowed = max(1, round(spec.kept * columns)) + spec.m * columns // max(sheet.channels, 1)
         if _largest(live.sum(1)) > allowed:
             raise PackError(
                 f"the mask is not {spec.text}: a tile of {spec.v} rows uses "
                 f"{_largest(live.sum(1))} of {columns} columns."
             )
-        lists = _lists(sheet, live, tiles, spec)
-        weight, mask = over_lists(sheet, lists.clamp(min=0), spec.v)
-        real = (lists >= 0).repeat_interleave(spec.v, 0)
-        weight, mask = torch.where(real, weight, torch.zeros_like(weight)), mask & real
+        for lists in _lists(sheet, live, tiles, spec):
+            weight, mask = _along(sheet, lists, spec.v)
+            if not _too_many(mask, spec.n, spec.m):
+                break
         check_kept(mask, spec.n, spec.m, spec.text)
         values, meta = picked_parts(weight, mask, spec.n, spec.m)
         return cls(
@@ -200,45 +201,67 @@ def _largest(counts: Tensor) -> int:
     return int(counts.max()) if counts.numel() else 0
 
 
-def _lists(sheet: Sheet, live: Tensor, tiles: Any, spec: Spec) -> Tensor:
-    """Return (tiles, length) places in the sheet of the columns each tile uses, -1 filling up."""
-    groups, columns = live.shape
-    if tiles is None:
-        order = torch.arange(columns, device=live.device).expand(groups, columns)
-    else:
-        given = torch.as_tensor(tiles, device=live.device).long()
-        if (
-            given.dim() != 2
-            or len(given) != groups
-            or (given.sort(1).values.diff(dim=1) <= 0).any()
-        ):
-            raise PackError(f"tiles are {groups} orders of columns, one for each {spec.v} rows.")
-        if given.numel() and not (int(given.min()) >= 0 and int(given.max()) < columns):
-            raise PackError(f"tiles name columns outside 0..{columns - 1}.")
-        place = torch.empty(columns, dtype=torch.int64, device=live.device)
-        place[sheet.cols] = torch.arange(columns, device=live.device)
-        order = place[given]
-    return _kept_places(order, live, tiles is None, spec)
+def _lists(sheet: Sheet, live: Tensor, tiles: Any, spec: Spec) -> list[Tensor]:
+    """Return lists (tiles, length) of the columns each tile uses, one or two ways; -1 fills up.
 
-
-def _kept_places(order: Tensor, live: Tensor, drop: bool, spec: Spec) -> Tensor:
-    """Return the used places of each order, rounded up to groups of m.
-
-    Where a tile's own order is given its groups count as they are, and only groups without any
-    used column are left out; else the survivors are joined.
+    Taps are apart. A tile's own order is taken as it is, without groups that are not used. Else
+    survivors are joined, or stay in the groups where they stand.
     """
-    groups = len(order)
+    groups, columns = live.shape
+    taps = columns // max(sheet.channels, 1)
+    apart = live.reshape(groups * taps, sheet.channels)
+    if tiles is None:
+        plain = torch.arange(sheet.channels, device=live.device).expand(len(apart), sheet.channels)
+        ways = [(plain, False), (plain, True)]
+    else:
+        given = _own_orders(tiles, groups * taps, sheet.channels, spec)
+        order = given.reshape(taps, groups, given.shape[1]).transpose(0, 1)
+        ways = [(order.reshape(groups * taps, given.shape[1]), True)]
+    first = torch.arange(taps, device=live.device)[:, None] * sheet.channels
+    found = []
+    for order, whole in ways:
+        kept = _kept_places(order, apart, whole, spec).reshape(groups, taps, -1)
+        found.append(torch.where(kept < 0, -1, kept + first).reshape(groups, -1))
+    return found
+
+
+def _own_orders(tiles: Any, count: int, channels: int, spec: Spec) -> Tensor:
+    given = torch.as_tensor(tiles).long()
+    if given.dim() != 2 or len(given) != count:
+        raise PackError(f"tiles are {count} orders of columns, one for each {spec.v} rows.")
+    if given.numel() and not (int(given.min()) >= 0 and int(given.max()) < channels):
+        raise PackError(f"tiles name columns outside 0..{channels - 1}.")
+    if bool((given.sort(1).values.diff(dim=1) <= 0).any()):
+        raise PackError("a tile's own order names a column twice.")
+    return given
+
+
+def _kept_places(order: Tensor, live: Tensor, whole: bool, spec: Spec) -> Tensor:
+    """Return the used places of each order, or the `whole` groups that are used; -1 fills up."""
+    order = order.to(live.device)
     used = live.gather(1, order)
     if bool((used.sum(1) != live.sum(1)).any()):
         raise PackError(f"the mask is not {spec.text}: a tile uses columns outside its own order.")
-    order = torch.nn.functional.pad(order, (0, -order.shape[1] % spec.m), value=-1)
-    used = torch.nn.functional.pad(used.to(torch.uint8), (0, order.shape[1] - used.shape[1])).bool()
-    if not drop:
-        used = used.reshape(groups, -1, spec.m).any(2).repeat_interleave(spec.m, 1)
+    padding = (0, -order.shape[1] % spec.m)
+    order = torch.nn.functional.pad(order, padding, value=-1)
+    used = torch.nn.functional.pad(used.to(torch.uint8), padding).bool()
+    if whole:
+        used = used.reshape(len(order), -1, spec.m).any(2).repeat_interleave(spec.m, 1)
     most = _largest(used.sum(1))
     most += -most % spec.m
     rank = torch.where(used, 0, 1).argsort(dim=1, stable=True)[:, :most]
     return torch.where(used.gather(1, rank), order.gather(1, rank), -1)
+
+
+def _along(sheet: Sheet, lists: Tensor, v: int) -> tuple[Tensor, Tensor]:
+    """Return weight and mask along each tile's list; nothing where it is filled up."""
+    weight, mask = over_lists(sheet, lists.clamp(min=0), v)
+    real = (lists >= 0).repeat_interleave(v, 0)
+    return torch.where(real, weight, torch.zeros_like(weight)), mask & real
+
+
+def _too_many(mask: Tensor, n: int, m: int) -> int:
+    return int((mask.reshape(len(mask), -1, m).sum(-1) > n).sum())
 
 
 def over_lists(sheet: Sheet, lists: Tensor, v: int) -> tuple[Tensor, Tensor]:
@@ -249,7 +272,7 @@ def over_lists(sheet: Sheet, lists: Tensor, v: int) -> tuple[Tensor, Tensor]:
 
 def check_kept(mask: Tensor, n: int, m: int, text: str) -> None:
     """Raise PackError where a row keeps more than n of m live columns."""
-    over = int((mask.reshape(len(mask), -1, m).sum(-1) > n).sum())
+    over = _too_many(mask, n, m)
     if over:
         raise PackError(
             f"the mask is not {text}: {over} groups keep more than {n} of {m} live columns; pass "
