@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from permsearch.solvers.deal import Deal
     from permsearch.solvers.exact import Exact
     from permsearch.solvers.exhaustive import Exhaustive
+    from permsearch.solvers.gyro import Gyro
     from permsearch.solvers.hinm import HiNMSearch
     from permsearch.solvers.kmeans import KMeans
     from permsearch.solvers.local import Local
@@ -39,6 +40,7 @@ __all__ = [
     "Deal",
     "Exact",
     "Exhaustive",
+    "Gyro",
     "HiNMSearch",
     "KMeans",
     "Local",

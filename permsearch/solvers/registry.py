@@ -27,6 +27,7 @@ _SOLVERS = {
     "kmeans": ("kmeans", "KMeans"),
     "vnm": ("vnm", "VNMSearch"),
     "hinm": ("hinm", "HiNMSearch"),
+    "gyro": ("gyro", "Gyro"),
     "auto": ("auto", "Auto"),
 }
 
