@@ -95,9 +95,8 @@ class TransposableNM:
         step = max(1, _STRIPS // (matrix.shape[1] * self.m)) * self.m
         for first in range(0, len(matrix), step):
             strips = slice(first, first + step)
-            best = masks_of(self._blocks(matrix[strips]), self.n)
-            by_strip = best.reshape(-1, matrix.shape[1] // self.m, self.m, self.m)
-            mask[strips] = by_strip.swapaxes(1, 2).reshape(-1, matrix.shape[1])
+            best = masks_of(cut_blocks(matrix[strips], self.m), self.n)
+            mask[strips] = joined_blocks(best, matrix.shape[1])
         return weight_from_taps(mask, scores.shape)
 
     def retained(self, scores: Scores) -> float:
@@ -139,6 +138,18 @@ class TransposableNM:
         else:
             yield up(along.retained(standing)), "row"
 
-    def _blocks(self, matrix: NDArray[Any]) -> NDArray[Any]:
-        cut = matrix.reshape(-1, self.m, matrix.shape[1] // self.m, self.m)
-        return np.ascontiguousarray(cut.swapaxes(1, 2)).reshape(-1, self.m, self.m)
+
+def cut_blocks(matrix: NDArray[Any], m: int) -> NDArray[Any]:
+    """Return the `m` x `m` blocks of a matrix, strip after strip, shape (B, m, m), contiguous.
+
+    A block has `m` whole pieces of rows: a run of m * m entries of one row would be no block of
+    the transpose.
+    """
+    cut = matrix.reshape(-1, m, matrix.shape[1] // m, m)
+    return np.ascontiguousarray(cut.swapaxes(1, 2)).reshape(-1, m, m)
+
+
+def joined_blocks(blocks: NDArray[Any], columns: int) -> NDArray[Any]:
+    """Undo `cut_blocks` for a matrix of so many columns."""
+    m = blocks.shape[1]
+    return blocks.reshape(-1, columns // m, m, m).swapaxes(1, 2).reshape(-1, columns)
