@@ -43,7 +43,8 @@ def fitting_groups(tile: Bits, count: int, n: int, m: int) -> I64 | None:
     search = _search(tile, count, n, m)
     if not search.done:
         return None
-    return search.columns[np.array(search.groups).ravel()]
+    found: I64 = search.columns[np.array(search.groups).ravel()]
+    return found
 
 
 def _search(tile: Bits, count: int, n: int, m: int) -> _Search:

@@ -89,7 +89,8 @@ class Search:
         if counted == width:
             return self.scores
         level = np.partition(self.scores, width - counted, axis=1)[:, width - counted]
-        return np.maximum(self.scores - level[:, None], np.float32(0))
+        excess: F32 = np.maximum(self.scores - level[:, None], np.float32(0))
+        return excess
 
     def _vectors(self) -> tuple[F32, I64]:
         """Return the sums of the tiles' vectors above the level, and the best vectors."""
@@ -157,4 +158,4 @@ class Search:
     def effort(self) -> float:
         """Entries that a step of the columns prices, about."""
         groups = self.kept // self.pattern.m
-        return 1.5 * groups**2 * self.scores.shape[0]
+        return 1.5 * float(groups**2 * len(self.scores))
