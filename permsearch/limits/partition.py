@@ -26,7 +26,8 @@ I64 = NDArray[np.int64]
 
 MOST_GROUPS = 50_000
 _HOT, _COLD = 0.25, 1e-4  # temperatures, in units of the scatter of the groups' values
-_PRICES = 16  # tried by golden section
+_COOLING = 4.0
+_PRICES = 12  # tried by golden section
 _AT_ONCE = 1 << 10  # groups whose sums are held at a time
 
 
@@ -177,7 +178,7 @@ def _limit(groups: I64, values: Floats, count: int) -> float:
         if heat < _COLD * unit:
             return best
         duals = cooled(values, groups, duals, heat)
-        heat /= 2
+        heat /= _COOLING
 
 
 def _first(groups: I64, values: Floats, count: int) -> tuple[Floats, float]:

@@ -64,8 +64,9 @@ def groupings(items: tuple[int, ...], size: int) -> Iterator[Parts]:
 
 def sums(scores: Matrix, rows: Parts, cols: Parts) -> list[list[float]]:
     """Return the exactly rounded sum of each block."""
+    entries = scores.tolist()
     return [
-        [math.fsum(scores[r, c] for r in group for c in strip) for strip in cols] for group in rows
+        [math.fsum(entries[r][c] for r in group for c in strip) for strip in cols] for group in rows
     ]
 
 
