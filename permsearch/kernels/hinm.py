@@ -56,7 +56,7 @@ def _take_out(columns, groups, n, hole, y, candidates, scratch, rest, rng):
             else:
                 rest[at] = groups[g, q]
                 at += 1
-        if m > 1:
+        if n < m:  # where all stay, whatever comes in counts in full
             fill_hole(columns, rest, n, levels, carry, y[g])
 
 
