@@ -25,6 +25,7 @@ from permsearch.kernels.rng import below
 from permsearch.kernels.sad import sad_serial
 
 _DUAL_RATE = np.float32(0.5)
+_NEVER = np.int32(1 << 30)
 
 
 @njit(cache=True, nogil=True)
@@ -58,8 +59,10 @@ def _price_of(tally, area):
 
 
 @njit(cache=True, nogil=True)
-def set_prices(sums, width, first, area, together, prices):
+def set_prices(sums, width, first, live, area, together, prices):
     """Set the prices at which groups keep as much as they may; return the value in levels.
+
+    Groups that are dropped get a price that no sum reaches.
 
     Parameters
     ----------
@@ -68,23 +71,25 @@ def set_prices(sums, width, first, area, together, prices):
         Columns that count; those behind them are padding.
     first : int64 array (G + 1,)
         Where each group begins in the order.
+    live : int
+        Groups that keep anything; those behind them are dropped.
     area : int
         Entries kept: of all groups together, or of each.
     together : bool
     prices : int32 array (G,)
         Filled.
     """
-    groups = sums.shape[0]
+    prices[live:] = _NEVER
     tallest = np.int64(0)
-    for g in range(groups):
+    for g in range(live):
         tallest = max(tallest, first[g + 1] - first[g])
     most = np.int64(0)
-    for g in range(groups):
+    for g in range(live):
         for c in range(width):
             most = max(most, np.int64(sums[g, c]) * tallest // (first[g + 1] - first[g]))
     tally = np.zeros(most + 1, np.int64)
     value = 0.0
-    for g in range(groups):
+    for g in range(live):
         height = first[g + 1] - first[g]
         _tally(sums[g], width, height, tallest, tally)
         if not together:
@@ -94,10 +99,10 @@ def set_prices(sums, width, first, area, together, prices):
             value += price * (area / height)
     if together:
         price = _price_of(tally, area)
-        for g in range(groups):
+        for g in range(live):
             prices[g] = price * (first[g + 1] - first[g]) // tallest
         value = price * (area / tallest)
-    for g in range(groups):
+    for g in range(live):
         above = np.int64(0)
         for c in range(width):
             above += max(np.int64(0), np.int64(sums[g, c]) - prices[g])
@@ -237,8 +242,8 @@ def anneal_groups(levels, mass, shape, order, best, values, noises, work, rng):
     levels, mass : arrays
         As in `exchange_sweep`.
     shape : tuple
-        Columns that count; where each group begins, int64 (G + 1,); entries kept; whether of all
-        groups together; groups in a step; steps between two settings of the prices.
+        As in `set_prices`: width, first, live, area, together; then the groups in a step, and the
+        steps between two settings of the prices.
     order, best : int64 arrays (R,)
         Current and best order; updated.
     values : float64 array (1,)
@@ -249,16 +254,16 @@ def anneal_groups(levels, mass, shape, order, best, values, noises, work, rng):
     rng : uint64 array (1,)
         State of the generator; updated.
     """
-    width, first, area, together, count, pace = shape
+    width, first, live, area, together, count, pace = shape
     sums, prices, bank, duals = work
     for at in range(0, noises.shape[0], pace):
-        value = set_prices(sums, width, first, area, together, prices)
+        value = set_prices(sums, width, first, live, area, together, prices)
         if value > values[0]:
             values[0] = value
             best[:] = order
         part = noises[at : at + pace]
         exchange_sweep(levels, mass, first, order, sums, prices, part, bank, duals, count, rng)
-    value = set_prices(sums, width, first, area, together, prices)
+    value = set_prices(sums, width, first, live, area, together, prices)
     if value > values[0]:
         values[0] = value
         best[:] = order

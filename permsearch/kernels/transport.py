@@ -37,8 +37,11 @@ def _favourite(row, prices):
 
 
 @njit(cache=True, nogil=True)
-def _rough_prices(benefit, capacity, prices):
-    """Raise the prices of groups that are liked by too many, lower those of the others."""
+def rough_prices(benefit, capacity, prices):
+    """Raise the prices of groups that are liked by too many, lower those of the others.
+
+    A start for `transport_uneven` where there is no better one: it leaves few items waiting.
+    """
     items, groups = benefit.shape
     spread = 0.0
     for r in range(items):
@@ -232,7 +235,7 @@ def transport(benefit, capacity, prices):
 def _cold(benefit, capacity):
     prices = np.zeros(benefit.shape[1])
     if benefit.shape[0] == capacity.sum():
-        _rough_prices(benefit, capacity, prices)
+        rough_prices(benefit, capacity, prices)
     return transport_uneven(benefit, capacity, prices)
 
 

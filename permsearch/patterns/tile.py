@@ -15,8 +15,8 @@ from permsearch.layout import taps_as_columns, weight_from_columns
 from permsearch.limits.effort import CHEAP, Effort
 from permsearch.patterns.base import Axis, Mask, Scores, check_rank
 from permsearch.patterns.share import SHARE, checked_share, share_of, share_text
-from permsearch.patterns.tiling import Tiles, best_tiles, tiles_with_overlay
-from permsearch.patterns.top import top_mask, top_sum
+from permsearch.patterns.tiling import Tiles, best_tiles, held, tiles_with_overlay
+from permsearch.patterns.top import top_mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +137,7 @@ class TileWise:
 
     def retained(self, scores: Scores) -> float:
         """Return the sum of the scores that this mask keeps, in float64."""
-        tiles = self.tiles(scores)
-        over = self.areas(scores.shape)[1]
-        if not over:
-            return tiles.value
-        matrix = taps_as_columns(scores)
-        mask = tiles.mask()
-        inside = float(matrix[mask].sum(dtype=np.float64))
-        return inside + top_sum(matrix[~mask], min(over, matrix.size - int(mask.sum())))
+        return held(taps_as_columns(scores), self.tiles(scores), self.areas(scores.shape)[1])
 
     def accepts(self, mask: Mask) -> bool:
         """Decide whether pieces can cover the mask up to as many entries as the overlay has."""

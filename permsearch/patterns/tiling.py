@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.patterns.base import Mask, Scores
-from permsearch.patterns.top import top_mask
+from permsearch.patterns.top import top_mask, top_sum
 
 F64 = NDArray[np.float64]
 
 _ROUNDS = 12  # of the overlay's level
-_NEAR = 1e-3  # relative; levels that are so close choose the same pieces, nearly
+_NEAR = 1e-2  # relative; levels that are so close choose the same pieces, nearly
 _SLACK = 1e-12  # relative; sums in another order differ by less
 
 
@@ -204,6 +204,15 @@ class _Outside:
             return inside, 0.0
         top = np.partition(rest, rest.size - count)[rest.size - count :]
         return inside + float(top.sum()), float(top[0])
+
+
+def held(matrix: Scores, tiles: Tiles, over: int) -> float:
+    """Return what pieces and the best `over` entries outside of them hold, in float64."""
+    if not over:
+        return tiles.value
+    mask = tiles.mask()
+    rest = matrix[~mask]
+    return float(matrix[mask].sum(dtype=np.float64)) + top_sum(rest, min(over, rest.size))
 
 
 def overlay_limit(matrix: Scores, g: int, area: int, over: int) -> float:

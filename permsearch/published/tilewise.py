@@ -124,7 +124,9 @@ def _outputs(
     fullness = [filled.mean(axis=1) for filled in _filled(matrices, kept)]
     lengths = [np.full(len(matrix), matrix.shape[1]) for matrix in matrices]
     room = np.sqrt(kept) * sum(matrix.size for matrix in matrices)
-    chosen = _ranked(_decided(strengths, fullness, apriori), np.concatenate(lengths), room)
+    strength = _decided(strengths, fullness, apriori)
+    chosen = _ranked(strength, np.concatenate(lengths), room)
+    chosen[np.argmax(strength)] = True  # one output stays where the share holds none
     ends = np.cumsum([len(matrix) for matrix in matrices])[:-1]
     return [np.flatnonzero(part) for part in np.split(chosen, ends)]
 

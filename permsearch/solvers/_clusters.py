@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from permsearch.kernels.clusters import anneal_groups, group_sums, set_prices
 from permsearch.kernels.rng import seeded
 from permsearch.kernels.sad import padded_bytes
-from permsearch.kernels.transport import transport_uneven
+from permsearch.kernels.transport import rough_prices, transport_uneven
 
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
@@ -41,6 +41,8 @@ class Grouping:
         Entries kept: of all groups together or of each.
     together
         Which of the two.
+    live
+        Groups that keep anything; the rows of those behind them are dropped.
     cap
         What an entry counts at most; infinity where all of it counts.
     """
@@ -49,7 +51,13 @@ class Grouping:
     first: I64
     area: int
     together: bool
+    live: int
     cap: float = np.inf
+
+    def like(self, other: Grouping) -> bool:
+        """Decide whether two groupings of one matrix are the same."""
+        same = (self.live, self.area, self.cap) == (other.live, other.area, other.cap)
+        return same and np.array_equal(self.first, other.first)
 
     @property
     def heights(self) -> I64:
@@ -81,6 +89,7 @@ class Clusters:
         self._bank = rng.standard_normal(_BANK, dtype=np.float32)
         self._duals = np.zeros(len(order), np.float32)
         self._value = np.array([-np.inf])
+        self._shadow: NDArray[np.float64] | None = None  # prices of the last reassignment
         self._count = min(groups, _MOST_GROUPS)
         self._unit = _noise_unit(grouping) / self.step
         self.begin(order)
@@ -110,6 +119,7 @@ class Clusters:
         shape = (
             grouping.matrix.shape[1],
             grouping.first,
+            grouping.live,
             grouping.area,
             grouping.together,
             self._count,
@@ -136,14 +146,16 @@ class Clusters:
         grouping = self.grouping
         width = grouping.matrix.shape[1]
         group_sums(self.levels, self.best, grouping.first, self._sums)
-        set_prices(
-            self._sums, width, grouping.first, grouping.area, grouping.together, self._prices
-        )
+        limits = (grouping.first, grouping.live, grouping.area, grouping.together)
+        set_prices(self._sums, width, *limits, self._prices)
         kept = self._sums[:, :width] > self._prices[:, None]
         # whole numbers in float: exact in any order of addition, hence on any number of threads
         kind: Any = np.float32 if width * _TOP < 1 << 24 else np.float64
         benefit = self.levels[:, :width].astype(kind) @ kept.T.astype(kind)
-        labels = transport_uneven(benefit, grouping.heights, np.zeros(len(kept)))
+        if self._shadow is None:
+            self._shadow = np.zeros(len(kept))
+            rough_prices(benefit, grouping.heights, self._shadow)
+        labels = transport_uneven(benefit, grouping.heights, self._shadow)
         before = float(self._value[0])
         self.begin(np.argsort(labels, kind="stable"))
         return float(self._value[0]) > before
@@ -169,6 +181,7 @@ def _levels(grouping: Grouping) -> tuple[NDArray[np.uint8], float, NDArray[np.fl
 
 def _noise_unit(grouping: Grouping) -> float:
     """Return the spread of what a row holds in the columns of a group, in half levels of 1."""
-    height = grouping.heights.sum() if grouping.together else grouping.heights[0]
+    first = grouping.first
+    height = first[grouping.live if grouping.together else 1]
     spread = float(np.minimum(grouping.matrix, grouping.cap).std(dtype=np.float64))
     return 2 * spread * float(np.sqrt(grouping.area / height))

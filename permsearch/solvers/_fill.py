@@ -36,7 +36,7 @@ class Rounds:
     growth: int = 4
     speed_up: float = 1.0
 
-    def lengths(self, budget: Budget, busy: Callable[[], float], begun: int = 0) -> Iterator[int]:
+    def lengths(self, budget: Budget, busy: Callable[[], float]) -> Iterator[int]:
         """Yield the length of every round; ask for the next one when the last is done.
 
         Parameters
@@ -46,10 +46,8 @@ class Rounds:
         busy
             Returns the seconds spent on steps so far, on the clock of ``budget.used``; the rest
             went into valuing what they found, which the last round needs as well.
-        begun
-            Steps of the piece that came before the rounds.
         """
-        steps = budget.steps if budget.limited else self.default - begun
+        steps = budget.steps if budget.limited else self.default - budget.done
         if steps is not None and steps <= self.first:
             yield max(0, steps)
             return
@@ -62,8 +60,7 @@ class Rounds:
             seconds = budget.seconds
             share = 1 - valuing / seconds if seconds else 0.0
             rate = self.speed_up * size / spent * max(0.0, share)
-            begun += size
-            left = budget.left(rate, max(0, self.default - begun))
+            left = budget.left(rate, max(0, self.default - budget.done))
             size *= self.growth
             if left < _FINAL * size:
                 break
