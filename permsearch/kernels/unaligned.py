@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from permsearch.kernels.unaligned_greedy import take_in_turn
 from permsearch.kernels.unaligned_rows import mixed_starts, price_rows, row_starts
 
 _SAMPLE = 64  # rows that the bracket is looked for in, at least
@@ -152,9 +153,12 @@ def best_starts(matrix: NDArray[Any], size: int, kept: int) -> tuple[NDArray[np.
     search = _Search(matrix, size, kept)
     if search.bracket(_guess(matrix, size, kept, most), most):
         search.narrow()
-        return _placed(starts, search, *search.ends), search.bound
-    assert search.high is not None  # even for nothing no more blocks are worth having
-    return _placed(starts, search, search.high, search.high), search.bound
+        _place(starts, search, *search.ends)
+    else:
+        assert search.high is not None  # even for nothing no more blocks are worth having
+        _place(starts, search, search.high, search.high)
+    _fill(starts, search)
+    return starts, search.bound
 
 
 def _guess(matrix: NDArray[Any], size: int, kept: int, most: float) -> float | None:
@@ -170,7 +174,7 @@ def _guess(matrix: NDArray[Any], size: int, kept: int, most: float) -> float | N
     return sample.ends[1].price
 
 
-def _placed(starts: NDArray[np.bool_], search: _Search, low: _End, high: _End) -> NDArray[np.bool_]:
+def _place(starts: NDArray[np.bool_], search: _Search, low: _End, high: _End) -> None:
     """Mark the blocks of the upper end, and of as many rows those of the lower as are missing."""
     size, missing = search.size, search.kept - high.total
     for r, row in enumerate(search.matrix):
@@ -181,4 +185,21 @@ def _placed(starts: NDArray[np.bool_], search: _Search, low: _End, high: _End) -
             chosen = mixed_starts(chosen, others, size, len(chosen) + more)
             missing -= more
         starts[r, chosen] = True
-    return starts
+
+
+def _fill(starts: NDArray[np.bool_], search: _Search) -> None:
+    """Add blocks, heavy ones first, that the recursion's rounding swallowed.
+
+    Next to entries 2^53 times as large all others look like nothing.
+    """
+    missing = search.kept - int(starts.sum())
+    if missing <= 0:
+        return
+    size, matrix = search.size, search.matrix
+    last = matrix.shape[1] - size + 1
+    mask, worth = starts.copy(), np.zeros(matrix.shape)
+    for shift in range(size):
+        worth[:, :last] += matrix[:, shift : shift + last]
+        mask[:, shift:] |= starts[:, : matrix.shape[1] - shift]
+    ranked = np.argsort(-worth, axis=None, kind="stable")[: np.count_nonzero(worth)]
+    take_in_turn(ranked, size, missing, mask, starts)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def take_in_turn(ranked, columns, size, kept, mask):
+def take_in_turn(ranked, size, kept, mask, starts):
     """Mark blocks in the order of `ranked`, at most `kept`, that overlap none marked before.
 
     Parameters
     ----------
     ranked : int64 array
-        Blocks: row times the number of starts of a row, plus start.
-    columns : int
-        Starts of a row.
+        Blocks: row times C, plus the column where it begins.
     size, kept : int
-    mask : bool array (R, columns + size - 1)
-        False; kept entries are marked.
+    mask, starts : bool arrays (R, C)
+        Entries of blocks marked before, and where those begin; updated.
     """
+    columns = mask.shape[1]
     done = 0
     for k in range(ranked.shape[0]):
         if done == kept:
@@ -30,5 +28,5 @@ def take_in_turn(ranked, columns, size, kept, mask):
             continue
         for c in range(first, first + size):
             mask[r, c] = True
+        starts[r, first] = True
         done += 1
-    return np.int64(done)

@@ -24,11 +24,12 @@ def greedy_mask(scores: Scores, pattern: UnalignedBlock) -> Mask:
 
     pattern.check(scores.shape)
     matrix = taps_as_columns(scores)
-    starts = matrix.shape[1] - pattern.size + 1
-    worth = np.zeros((len(matrix), starts))
-    for shift in range(pattern.size):
-        worth += matrix[:, shift : shift + starts]
-    ranked = np.argsort(-worth, axis=None, kind="stable")
-    mask = np.zeros(matrix.shape, np.bool_)
-    take_in_turn(ranked, starts, pattern.size, pattern.count(scores.shape), mask)
+    last = matrix.shape[1] - pattern.size + 1
+    worth = np.full(matrix.shape, -1.0)
+    worth[:, :last] = sum(
+        matrix[:, shift : shift + last].astype(np.float64) for shift in range(pattern.size)
+    )
+    ranked = np.argsort(-worth, axis=None, kind="stable")[: len(matrix) * last]
+    mask, starts = np.zeros(matrix.shape, np.bool_), np.zeros(matrix.shape, np.bool_)
+    take_in_turn(ranked, pattern.size, pattern.count(scores.shape), mask, starts)
     return weight_from_columns(mask, scores.shape)
