@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from permsearch.certificates.pricing import Found
+from permsearch.certificates.pricing import Found, valued
+from permsearch.stack import Stack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +45,14 @@ class Answer:
     limit: float
     finished: bool
     proven: bool
+
+
+def with_order(stack: Stack, found: Found, duals: Floats, most: int, order: I64) -> Found:
+    """Return the groups that are worth most beyond their duals, and those of an order."""
+    best = np.argsort(-found.reduced(duals), kind="stable")[:most]
+    known = np.sort(order.reshape(-1, stack.m), axis=1)
+    groups = np.unique(np.concatenate([found.groups[best], known]), axis=0)
+    return valued(stack, groups)
 
 
 def by_highs(found: Found, duals: Floats, *, nodes: int | None, seconds: float | None) -> Answer:

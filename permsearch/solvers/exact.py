@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from permsearch.checks import keep_whole
 from permsearch.solvers.base import Budget, ColumnSolver, Step, column_obstacle
 from permsearch.solvers.exhaustive import MAX_COLUMNS, Exhaustive
 from permsearch.stack import pieces
@@ -56,12 +57,16 @@ class Exact(ColumnSolver):
         How often the integer program is tried, at most; the later ones may take very long.
     most_groups
         Groups beyond which no integer program is tried.
+    restricted
+        Where there are more, the integer program chooses among so many of the best of them and
+        the order known so far: it proves nothing, but may find a better order. 0: it is not tried.
     """
 
     prover: Literal["highs", "cpsat"] = "highs"
     anneal_steps: int = 2000
     attempts: int = len(_NODES)
     most_groups: int = _MOST_GROUPS
+    restricted: int = 0
 
     def __post_init__(self) -> None:
         if self.prover not in {"highs", "cpsat"}:
@@ -70,6 +75,7 @@ class Exact(ColumnSolver):
             raise ValueError(f"anneal_steps must be at least 0, got {self.anneal_steps}.")
         if not 1 <= self.attempts <= len(_NODES):
             raise ValueError(f"attempts must be 1 to {len(_NODES)}, got {self.attempts}.")
+        keep_whole(self, "restricted", "restricted", 0)
 
     @property
     def default_stop(self) -> StoppingCriterion:
@@ -137,11 +143,34 @@ class _Proof:
                 return
         if self.limit is None or self._over():
             return
-        found = self._candidates(self.limit)
-        if found is None:
+        listed = self._candidates(self.limit)
+        if listed is None:
             return
         yield self._step(self.limit.value, "partition")
-        yield from self._attempts(found, self.limit)
+        found, complete = listed
+        if complete:
+            yield from self._attempts(found, self.limit)
+        elif self.solver.restricted:
+            yield from self._among_few(found, self.limit)
+
+    def _among_few(self, found: Found, limit: Limit) -> Iterator[Step]:
+        """Yield a step after the integer program over the best groups and the known order's."""
+        from permsearch.solvers._proving import with_order
+
+        few = with_order(self.stack, found, limit.duals, self.solver.restricted, self.order)
+        nodes = _NODES[self.solver.attempts - 1]
+        steps = max(1, len(few.values) // _GROUPS_A_STEP) * max(1, nodes // _NODES_A_STEP)
+        if self.budget.steps is not None and self.budget.steps < steps:
+            return
+        answer = self._asked(few, limit, nodes)
+        if answer.finished:
+            self._take(answer.order)
+            yield self._step(limit.value, "partition", steps=steps)
+
+    def _take(self, order: I64 | None) -> None:
+        """Keep an order that is better than the best so far."""
+        if order is not None and (value := self._value(order)) > self.score:
+            self.order, self.score = order, value
 
     def _attempts(self, found: Found, limit: Limit) -> Iterator[Step]:
         best = limit.value
@@ -151,10 +180,8 @@ class _Proof:
                 return
             answer = self._asked(found, limit, nodes)
             best = min(best, max(answer.limit, self.score))
-            if answer.finished and answer.order is not None:
-                value = self._value(answer.order)
-                if value > self.score:
-                    self.order, self.score = answer.order, value
+            if answer.finished:
+                self._take(answer.order)
             if not answer.finished:  # what the clock cut cannot be repeated: only the bound counts
                 yield self._step(best, "partition", steps=0)
                 return
@@ -170,16 +197,20 @@ class _Proof:
             return by_cpsat(found, limit.duals, seconds=seconds)
         return by_highs(found, limit.duals, nodes=nodes, seconds=seconds)
 
-    def _candidates(self, limit: Limit) -> Found | None:
-        """Return all groups that an order better than the incumbent may use, None if too many."""
+    def _candidates(self, limit: Limit) -> tuple[Found, bool] | None:
+        """Return groups that an order better than the incumbent may use, and whether all of them.
+
+        None where the time was too short.
+        """
         from permsearch.certificates.pricing import Pricer
 
         # one group of such an order may take the incumbent's whole distance from the limit
         least = limit.level - (limit.value - self.score) - 1e-12 * abs(limit.value)
         priced = Pricer(self.stack).above(limit.duals, least, halted=self._over)
-        if priced is None or priced[1] > least or len(priced[0].values) > self.solver.most_groups:
+        if priced is None:
             return None
-        return priced[0]
+        few = len(priced[0].values) <= self.solver.most_groups
+        return priced[0], few and priced[1] <= least
 
     def _over(self) -> bool:
         return self.budget.seconds == 0.0

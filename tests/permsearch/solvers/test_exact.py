@@ -71,6 +71,21 @@ def test_segments_are_proven_one_by_one() -> None:
     assert found.score <= some.bound < ps.bound(problem, "row").value
 
 
+def test_restricted_program_improves_without_a_proof() -> None:
+    """Where the candidates are too many, the best of them still hold a better order."""
+    problem = ps.single(ps.instances.gaussian(24, 24, seed=5), "2:4")
+    best = ps.solve(problem, "exact", stop=ps.MaxSteps(400))
+    assert best.status is ps.Status.OPTIMAL
+    plain = ps.solve(problem, Exact(anneal_steps=1, most_groups=5), stop=ps.MaxSteps(400))
+    few = Exact(anneal_steps=1, most_groups=5, restricted=2000, attempts=2)
+    found = ps.solve(problem, few, stop=ps.MaxSteps(400))
+    assert plain.score < found.score <= best.score * (1 + 1e-12)
+    assert found.status is ps.Status.STOPPED
+    assert best.score <= found.bound
+    with pytest.raises(ValueError, match="restricted must be"):
+        Exact(restricted=-1)
+
+
 def test_keeps_the_contract_of_solvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact passes the conformance kit without its short cut for few columns."""
     monkeypatch.setattr(module, "MAX_COLUMNS", 4)
