@@ -225,6 +225,18 @@ class _Tracer:
                     pin(of, "model output, one of several forms")
         self.outputs.append(tuple(tuple(value.axes) for value in first))
 
+    def _pin_dead(self, owned: Mapping[str, Value]) -> None:
+        """Pin what ends nowhere: another input may read it (a table's rows past a length).
+
+        What is free and matters is summed or normalised over somewhere, or returned.
+        """
+        mixed = (leaf for _, axes in self.interpreter.facts.mixed for leaf in leaves(axes))
+        live = {*mixed, *(leaf for some in self.outputs for axes in some for leaf in _all(axes))}
+        for value in owned.values():
+            for leaf in _all(value.axes):
+                if leaf not in live and not leaf.pins:
+                    leaf.pins["nothing that was captured reads it"] = None
+
     def network(self, examples: tuple[Example, ...], ignored: Sequence[str]) -> Network:
         """Return what was found."""
         interpreter = self.interpreter
@@ -240,6 +252,7 @@ class _Tracer:
         )
         for of in (of for name in dead for of in owned[name].axes):
             pin(of, "not read by any captured run")
+        self._pin_dead(owned)
         whole = {name: self.tensors[canonical[name]] for name in dict.fromkeys(canonical.values())}
         read = {
             (name if name in owned else bases.get(name, name), dim)
@@ -269,6 +282,10 @@ class _Tracer:
             outputs=tuple(self.outputs),
             examples=examples,
         )
+
+
+def _all(axes: Iterable[Axis]) -> Iterator[Atom]:
+    return (leaf for of in axes for leaf in leaves(of))
 
 
 def _memory(tensor: Any) -> int | None:

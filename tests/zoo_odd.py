@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.zoo_base import IMAGE, ROWS, TOKENS, Fn, Model, weight
+from tests.zoo_base import IDS, IMAGE, ROWS, TOKENS, Fn, Model, weight
 from tests.zoo_sequence import heads_of, merged
 
 Conv, Linear = nn.Conv2d, nn.Linear
@@ -107,6 +107,29 @@ def double_complex(*shape: int) -> nn.Parameter:
 
 
 ODD = {
+    "first rows of a table": Model(
+        lambda: Fn(
+            lambda m, ids: m.o(m.e(ids) + m.p.weight[: ids.shape[1]]),
+            e=nn.Embedding(9, 8),
+            p=nn.Embedding(7, 8),
+            o=Linear(8, 3),
+        ),
+        (IDS,),
+        "8",
+    ),
+    "channels that nothing reads": Model(
+        lambda: Fn(lambda m, x: m.b(F.relu(m.a(x))[:, :5]), a=Linear(6, 8), b=Linear(5, 3)),
+        (ROWS,),
+        "5",
+    ),
+    "slopes that training would draw": Model(
+        lambda: nn.Sequential(Linear(6, 8), nn.RReLU(), Linear(8, 3)), (ROWS,), "8"
+    ),
+    "looked up along time": Model(
+        two(lambda m, x: m.b(torch.take_along_dim(m.a(x), x.sum(-1, keepdim=True).argsort(1), 1))),
+        (TOKENS,),
+        "8",
+    ),
     "weight times itself": Model(
         two(lambda m, x: m.b(m.a(x) @ (m.w @ m.w.t())), w=(8, 4)), (ROWS,), "8, 4"
     ),

@@ -45,6 +45,11 @@ def dropout(call: Call) -> Result:
     return identity(call)
 
 
+def noisy(call: Call) -> Result:
+    """Slopes are drawn at random in training, and are one number in evaluation."""
+    return positions(call) if call.get("training", default=False) else elementwise(call)
+
+
 def prelu(call: Call) -> Result:
     """Return the first input; a slope for each channel follows the channels."""
     value, slope = call.tensor("self", "input"), call.tensor("weight")
@@ -130,6 +135,7 @@ TABLE: Table = table(
     (elementwise, POINTWISE),
     (identity, CARRIED),
     (dropout, "dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout"),
+    (noisy, "rrelu"),
     (prelu, "prelu _prelu_kernel"),
     (
         constant,
@@ -141,7 +147,7 @@ TABLE: Table = table(
     (
         positions,
         "rand randn rand_like randn_like randint randint_like randperm bernoulli normal uniform "
-        "exponential multinomial arange linspace logspace eye tril_indices triu_indices rrelu "
+        "exponential multinomial arange linspace logspace eye tril_indices triu_indices "
         "native_dropout_train one_hot_positions",
     ),
     (as_complex, "view_as_complex"),

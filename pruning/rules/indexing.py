@@ -46,8 +46,13 @@ def gather(call: Call) -> Result:
     dim = call.dim(len(value.axes))
     call.pin(value.axes[dim], "positions are looked up")
     call.mix(value, value.axes[dim])
-    _paired(call, value, ids, dim)
-    return Value(list(ids.axes))
+    wide = Value(list(ids.axes))
+    if call.op == "take_along_dim":  # positions are broadcast against what they look up
+        for at, of in enumerate(value.axes):
+            if at != dim and size(flat(ids.axes[at])) == 1:
+                wide.axes[at] = of
+    _paired(call, value, wide, dim)
+    return wide
 
 
 def _paired(call: Call, value: Value, other: Value, dim: int) -> None:
