@@ -200,7 +200,6 @@ def mark_two(scores, v, live, mask):
 
 def best_live(scores: NDArray[Any], v: int, m: int) -> tuple[I64, NDArray[np.float64]]:
     """Return the best live columns of every block and what it keeps: see `live_columns`."""
-    scores = np.ascontiguousarray(scores)
     shape = (scores.shape[0] // v, scores.shape[1] // m)
     live, value = np.empty((*shape, LIVE), np.int64), np.empty(shape)
     exponent = int(np.frexp(float(scores.max()))[1])

@@ -103,7 +103,7 @@ class VNM:
         from permsearch.kernels.vnm import best_live, mark_two
 
         self.check(scores.shape)
-        rows = np.ascontiguousarray(taps_outside(scores))
+        rows = tap_rows(scores)
         live, _ = best_live(rows, self.v, self.m)
         mask = np.zeros(rows.shape, dtype=np.bool_)
         mark_two(rows, self.v, live, mask)
@@ -114,7 +114,7 @@ class VNM:
         from permsearch.kernels.vnm import best_live
 
         self.check(scores.shape)
-        _, value = best_live(taps_outside(scores), self.v, self.m)
+        _, value = best_live(tap_rows(scores), self.v, self.m)
         return float(value.sum())
 
     def accepts(self, mask: Mask) -> bool:
@@ -139,3 +139,12 @@ class VNM:
             from permsearch.limits.spectral import live_spectral
 
             yield live_spectral(rows, self.v, LIVE * groups, KEPT * groups), "spectral"
+
+
+def tap_rows(scores: Scores) -> Scores:
+    """Return the matrix of the taps, one after another, in memory order and as kernels take it.
+
+    Floats other than float32 and float64 become the next larger of these.
+    """
+    kind = np.float32 if scores.dtype.itemsize <= 4 else np.float64
+    return np.ascontiguousarray(taps_outside(scores), dtype=kind)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from permsearch.layout import taps_outside, weight_from_taps
+from permsearch.layout import weight_from_taps
 from permsearch.patterns.base import Mask, Scores
-from permsearch.patterns.vnm import LIVE, VNM
+from permsearch.patterns.vnm import LIVE, VNM, tap_rows
 
 
 def norm_rule(scores: Scores, pattern: VNM) -> Mask:
@@ -30,7 +30,7 @@ def norm_rule(scores: Scores, pattern: VNM) -> Mask:
     from permsearch.kernels.vnm import mark_two
 
     pattern.check(scores.shape)
-    rows = np.ascontiguousarray(taps_outside(scores))
+    rows = tap_rows(scores)
     shape = (-1, pattern.v, rows.shape[1])
     sums = rows.reshape(shape).sum(axis=1, dtype=np.float64).reshape(-1, pattern.m)
     live = np.sort(np.argsort(-sums, axis=1, kind="stable")[:, :LIVE], axis=1)

@@ -110,6 +110,16 @@ def test_blocks_are_cut_from_matrices_of_taps() -> None:
         assert np.array_equal(mask[:, :, tap], VNM(2, 2, 6).keep(scores[:, :, tap]))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.longdouble])
+def test_floats_of_other_sizes_are_masked_too(dtype: Any) -> None:
+    """Masks of half and long floats are those of the same numbers as float64."""
+    scores = np.abs(ps.instances.gaussian(4, 10, seed=6)).astype(dtype)
+    pattern, plain = VNM(2, 2, 5), scores.astype(np.float64)
+    assert np.array_equal(pattern.keep(scores), pattern.keep(plain))
+    assert pattern.retained(scores) == pattern.retained(plain)
+    assert np.array_equal(norm_rule(scores, pattern), norm_rule(plain, pattern))
+
+
 def test_accepts_allows_less_and_refuses_more() -> None:
     """At most four live columns in a block and two entries in a row; shapes must tile."""
     pattern = VNM(2, 2, 5)
