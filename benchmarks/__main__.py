@@ -23,6 +23,7 @@ PARTS = {
     "certificates": "benchmarks.certificates",
     "proven": "benchmarks.proven",
     "limits": "benchmarks.limits",
+    "pruning": "benchmarks.pairs_pruning",
     "patterns": "benchmarks.patterns",
     "allocation": "benchmarks.allocation",
     "networks": "benchmarks.networks",

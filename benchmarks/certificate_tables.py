@@ -115,3 +115,16 @@ def _missed(share: float | None) -> str:
 
 def _spent(row: Row) -> str:
     return f"{row['cpu_seconds']:.1f}" + ("" if row["held"] else ", missed")
+
+
+def pruning(rows: list[Row]) -> Lines:
+    """Return one line for each matrix: shares of groups that limits do not rule out."""
+    head = ["matrix", "rows x columns", "pairs", "pairs, 3/4 of the rows exact", "triples"]
+    return head, [
+        [
+            row["matrix"],
+            f"{row['rows']} x {row['cols']}",
+            *(f"{100 * row[key]:.1f} %" for key in ("pairs", "mixed", "triples")),
+        ]
+        for row in rows
+    ]

@@ -52,6 +52,7 @@ CASES: tuple[Case, ...] = (
     Case("gaussian", 4096, 4096, 600, 0.001, 10, 64),
     Case("gaussian", 1024, 1024, 1200, 0.002, 20),
 )
+_PATIENCE = 4.0
 LONG = 600.0  # seconds of a case beyond which it belongs to the table of long ones
 QUICK = ("gaussian", 1024, 1024, 5.0)  # a bound below the per-row one, in so many seconds
 
@@ -73,14 +74,16 @@ def problem_of(case: Case) -> Problem:
 
 def _proven(case: Case, problem: Problem) -> dict[str, Any]:
     begun = time.process_time()
-    result = ps.solve(problem, "exact", stop=ps.MaxCpuSeconds(case.seconds))
+    # the integer program's own limit is wall clock, which runs ahead on a busy machine
+    result = ps.solve(problem, "exact", stop=ps.MaxCpuSeconds(_PATIENCE * case.seconds))
+    spent = time.process_time() - begun
     return {
         "retained": result.retained,
         "bound": result.share(result.bound),
         "gap": result.gap,
         "status": str(result.status),
-        "cpu_seconds": time.process_time() - begun,
-        "held": result.status is ps.Status.OPTIMAL,
+        "cpu_seconds": spent,
+        "held": result.status is ps.Status.OPTIMAL and spent <= case.seconds,
     }
 
 

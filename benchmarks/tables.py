@@ -144,6 +144,7 @@ PARTS = {
     "quick bounds": lambda rows: _table(*certificate_tables.quick(rows)),
     "pairing": lambda rows: _table(*certificate_tables.pairing(rows)),
     "proven": lambda rows: _table(*certificate_tables.proven(rows)),
+    "pruning": lambda rows: _table(*certificate_tables.pruning(rows)),
     "limits": lambda rows: _table(*certificate_tables.limits(rows)),
     "small limits": lambda rows: _table(*certificate_tables.limits(rows)),
     "networks": lambda rows: _table(*network_tables.networks(rows)),
