@@ -58,6 +58,7 @@ from permsearch.stop import (
     ReachedScore,
     StoppingCriterion,
 )
+from permsearch.tile_shares import tile_shares
 
 __version__ = "0.1.0"
 
@@ -130,4 +131,5 @@ __all__ = [
     "single",
     "solve",
     "solver_names",
+    "tile_shares",
 ]

@@ -10,7 +10,9 @@ worth beyond it plus the price of the whole area is an upper limit, and so tight
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from permsearch.patterns.base import Mask, Scores
 from permsearch.patterns.top import top_mask, top_sum
 
 F64 = NDArray[np.float64]
+Found = TypeVar("Found")
 
 _ROUNDS = 12  # of the overlay's level
 _NEAR = 1e-2  # relative; levels that are so close choose the same pieces, nearly
@@ -166,13 +169,29 @@ def tiles_with_overlay(matrix: Scores, g: int, area: int, over: int) -> Tiles:
         if few - round(tiles.value) <= over:
             return tiles
     outside = _Outside(matrix, area, over)
-    low, level, high = 0.0, np.inf, np.inf
-    best, value = None, -1.0
-    for _ in range(_ROUNDS):
+
+    def attempt(level: float) -> tuple[float, float, Tiles]:
         tiles = best_tiles(np.minimum(matrix, level, dtype=matrix.dtype), g, area)
-        found, least = outside.taken(tiles.mask())
-        if found > value:
-            best, value = tiles, found
+        return *outside.taken(tiles.mask()), tiles
+
+    return best_level(attempt)
+
+
+def best_level(attempt: Callable[[float], tuple[float, float, Found]]) -> Found:
+    """Return the best of what is found at different levels of an overlay.
+
+    Parameters
+    ----------
+    attempt
+        Takes a level; returns what pieces and overlay hold together when pieces are chosen with
+        the scores cut off there, the overlay's least entry, and the choice.
+    """
+    low, level, high = 0.0, np.inf, np.inf
+    best: tuple[float, Found] | None = None
+    for _ in range(_ROUNDS):
+        value, least, found = attempt(level)
+        if best is None or value > best[0]:
+            best = value, found
         # the lower the level, the more large entries are left outside, and the higher the least
         low, high = max(low, min(level, least)), min(high, max(level, least))
         following = low if high == np.inf else (low + high) / 2
@@ -180,7 +199,7 @@ def tiles_with_overlay(matrix: Scores, g: int, area: int, over: int) -> Tiles:
             break
         level = following
     assert best is not None
-    return best
+    return best[1]
 
 
 class _Outside:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from permsearch.domains import Domain, Free
-from permsearch.errors import UnsupportedProblem
+from permsearch.errors import PatternError, UnsupportedProblem
 from permsearch.orders import Order, identity
 from permsearch.patterns import Axis, Pattern, Tiled, TileWise
 from permsearch.problem import Problem, Solution, Term
@@ -200,15 +200,17 @@ def matrix_obstacle(problem: Problem, term: Term) -> str | None:
 
 def tiny_problem(problem: Problem, term: Term) -> Problem:
     """Return a small random weight of the same pattern and rank with the same axes free."""
-    pattern = term.pattern
+    pattern, whole = term.pattern, term.scores.shape
     rows, cols = pattern.tiling if isinstance(pattern, Tiled) else (1, 1)
     if isinstance(pattern, TileWise):  # its tiles need not fill the weight, but two there must be
         rows = pattern.g
     shape = (
-        min(term.scores.shape[0], max(2 * rows, 8 // rows * rows)),
-        min(term.scores.shape[1], max(2 * cols, 16 // cols * cols)),
-        *term.scores.shape[2:],
+        min(whole[0], max(2 * rows, 8 // rows * rows)),
+        min(whole[1], max(2 * cols, 16 // cols * cols)),
+        *whole[2:],
     )
+    while shape != whole and not _carries(pattern, shape):  # a small share needs a large weight
+        shape = tuple(min(2 * a, b) for a, b in zip(shape, whole, strict=True))
     scores = np.random.default_rng(0).random(shape, np.float32)
     names = {axis: axis for axis in _AXES if term.variable(axis) in problem.sensitive}
     domains: dict[str, Domain] = {
@@ -216,6 +218,15 @@ def tiny_problem(problem: Problem, term: Term) -> Problem:
     }
     own = Term(scores, pattern, names.get("rows"), names.get("cols"))
     return Problem(domains, (own,))
+
+
+def _carries(pattern: Pattern, shape: tuple[int, ...]) -> bool:
+    """Decide whether arrays of a shape can carry a pattern."""
+    try:
+        pattern.check(shape)
+    except PatternError:
+        return False
+    return True
 
 
 def solve_matrices(
