@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks import certificate_tables, network_tables
@@ -131,7 +131,7 @@ def _patterns(rows: list[Row]) -> Iterator[str]:
     yield from _table(head, body)
 
 
-PARTS = {
+PARTS: dict[str, Callable[[list[Row]], Iterator[str]]] = {
     "ladder": _ladder,
     "distances": _distances,
     "assignments": _assignments,

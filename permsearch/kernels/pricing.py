@@ -84,7 +84,7 @@ def put(found: Any, size: int, prefix: Any, c: int, d: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def full(found: Any, size: int, count: int) -> bool:
+def full(found: Any, size: int, count: int) -> Any:
     """Tell whether there may be no room for all groups of one more prefix."""
     return size + count * (count - 1) // 2 > found.shape[0]
 
