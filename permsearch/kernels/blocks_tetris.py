@@ -14,6 +14,31 @@ _LEAST = 1e-6  # of the largest benefit; float32 benefits differ by less
 
 
 @njit(cache=True, nogil=True)
+def worth_of_items(items, chosen, worth):
+    """Fill what each item holds in the blocks that stay of each group.
+
+    Parameters
+    ----------
+    items : float32 array (count, L)
+    chosen : bool array (groups, L)
+    worth : float32 array (count, groups)
+        Filled; sums are added up in one order, whatever the number of threads.
+    """
+    places = np.empty(chosen.shape[1], np.int64)
+    for g in range(chosen.shape[0]):
+        kept = 0
+        for h in range(chosen.shape[1]):
+            if chosen[g, h]:
+                places[kept] = h
+                kept += 1
+        for i in range(items.shape[0]):
+            s = np.float64(0.0)
+            for k in range(kept):
+                s += items[i, places[k]]
+            worth[i, g] = s
+
+
+@njit(cache=True, nogil=True)
 def _look(benefit, order, size, g, gain, who):
     """Find, for every group, the item of group g that gains most by going there."""
     groups = benefit.shape[1]

@@ -55,12 +55,11 @@ def _greedy(block, n, kept, rows, cols, work):
             x = _LEVELS - 1 - np.int64(block[i, j] * _LEVELS)
             level[i * m + j] = x
             start[x + 1] += 1
-    for x in range(_LEVELS):
-        start[x + 1] += start[x]
+    for k in range(_LEVELS):
+        start[k + 1] += start[k]
     for e in range(m * m):
-        x = level[e]
-        order[start[x]] = e
-        start[x] += 1
+        order[start[level[e]]] = e
+        start[level[e]] += 1
     kept[:] = False
     rows[:] = 0
     cols[:] = 0

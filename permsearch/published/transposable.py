@@ -96,7 +96,9 @@ def _by_block(scores: Scores, pattern: TransposableNM, rule: Callable[[Blocks], 
 def _relative(blocks: Blocks) -> Blocks:
     """Return blocks in units of their largest entries."""
     top = blocks.max(axis=(1, 2), keepdims=True)
-    return np.divide(blocks, top, out=np.zeros_like(blocks), where=top > 0)
+    relative = np.zeros_like(blocks)
+    np.divide(blocks, top, out=relative, where=top > 0)
+    return relative
 
 
 def _flows(blocks: Blocks, n: int) -> Mask:
@@ -135,7 +137,7 @@ def _light_to_heavy(blocks: Blocks, n: int) -> Mask:
 
 def _dykstra(blocks: Blocks, n: int, sharpness: float, iterations: int) -> Blocks:
     """Return transport plans: the projections in turn, with the correction for the capacity."""
-    plan = np.exp(sharpness * (blocks - 0.5)).astype(blocks.dtype)
+    plan: Blocks = np.exp(sharpness * (blocks - 0.5)).astype(blocks.dtype)
     correction = np.ones_like(plan)
     for _ in range(iterations):
         plan *= n / plan.sum(axis=2, keepdims=True)

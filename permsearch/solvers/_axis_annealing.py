@@ -5,7 +5,7 @@ Imported only where it runs, since what it anneals loads kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,8 +64,18 @@ class AxisAnnealing:
     best: I64
     value: float
 
-    def run(self, state: Axes, steps: int, heat: tuple[float, float]) -> Iterator[Step]:
-        """Anneal from the best order for so many steps; temperatures fall geometrically."""
+    def run(
+        self,
+        state: Axes,
+        steps: int,
+        heat: tuple[float, float],
+        finish: Callable[[], None] | None = None,
+    ) -> Iterator[Step]:
+        """Anneal from the best order for so many steps; temperatures fall geometrically.
+
+        `finish` may improve the best orders further; it is called before the last report, since a
+        run limited in steps ends with it.
+        """
         self.restore(state)
         quench = min(_QUENCH, steps // 4)
         falling = max(1, steps - quench)
@@ -77,6 +87,8 @@ class AxisAnnealing:
                 self._step(state, (levels[k], levels[k + 1]) if k < falling else (0.0, 0.0))
             if first + count == steps:
                 self.note(state, state.look(self.axes[0]))
+                if finish is not None:
+                    finish()
             yield Step(count, self.best, self.value, planned=True)
 
     def _step(self, state: Axes, heat: tuple[float, float]) -> None:

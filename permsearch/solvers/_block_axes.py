@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.kernels.blocks import group_sums, item_sums, swap_phase, swap_scatter
-from permsearch.kernels.blocks_tetris import greedy_swaps
+from permsearch.kernels.blocks_tetris import greedy_swaps, worth_of_items
 from permsearch.kernels.rng import seeded
 from permsearch.kernels.transport import transport
 from permsearch.solvers._axis_annealing import COLS, ROWS
@@ -121,10 +121,10 @@ class BlockAxes:
 
         The blocks that stay are those that stay now.
         """
-        chosen = np.zeros(self.blocks[axis].size, np.float32)
-        best = np.argsort(-self.blocks[axis], axis=None, kind="stable")[: self.kept]
-        chosen[best] = 1
-        worth: F32 = self.items[axis] @ chosen.reshape(self.blocks[axis].shape).T
+        chosen = np.zeros(self.blocks[axis].shape, np.bool_)
+        chosen.flat[np.argsort(-self.blocks[axis], axis=None, kind="stable")[: self.kept]] = True
+        worth = np.empty((len(self.items[axis]), len(chosen)), np.float32)
+        worth_of_items(self.items[axis], chosen, worth)
         return worth
 
     def swap_greedily(self, axis: int, most: int) -> int:

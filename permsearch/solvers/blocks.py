@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from permsearch.checks import check_number
@@ -94,6 +95,5 @@ class Blocks(MatrixSolver):
             hot = length // 2 if last else 0
             if hot:
                 yield from search.run(state, hot, (self.hot, self.cold))
-            yield from search.run(state, length - hot, (self.warm, self.cold))
-        improve(search, state)
-        yield Step(0, search.best, search.value, planned=True)
+            finish = partial(improve, search, state) if last else None
+            yield from search.run(state, length - hot, (self.warm, self.cold), finish)
