@@ -103,27 +103,34 @@ def search_groups(
     """
     solution: dict[str, Order] = {}
     told: list[Score] = []
-    results: list[SearchResult] = []
+    steps, cpu, runtime = 0, 0.0, 0.0
     parts, rest = components(plan.drafts)
     for part in parts:
         groups = tuple(dict.fromkeys(name for draft in part for name in draft.variables))
-        held = {name for draft in part for name in (draft.rows, draft.cols) if name is not None}
-        domains = {name: plan.domains[name] for name in plan.domains if name in held}
-        problem = Problem(domains, tuple(terms(network, part, scores, state)))
+        problem = _problem(network, plan, part, scores, state)
         result = solve(problem, solver, stop=stop, seed=seed)
         solution.update({name: result.solution[name] for name in groups})
         told.append(_score(groups, result))
-        results.append(result)
+        steps, cpu, runtime = (
+            steps + result.steps,
+            cpu + result.cpu,
+            runtime + result.runtime,
+        )
+        del problem, result  # the numbers of one part at a time
     told += list(_still(network, rest, scores, state))
-    return Found(
-        solution,
-        tuple(told),
-        results[0].solver if results else solver,
-        seed,
-        sum(result.steps for result in results),
-        sum(result.cpu for result in results),
-        sum(result.runtime for result in results),
-    )
+    return Found(solution, tuple(told), str(solver), seed, steps, cpu, runtime)
+
+
+def _problem(
+    network: Network,
+    plan: Plan,
+    part: Sequence[Draft],
+    scores: Any,
+    state: Mapping[str, Any] | None,
+) -> Problem:
+    held = {name for draft in part for name in (draft.rows, draft.cols) if name is not None}
+    domains = {name: domain for name, domain in plan.domains.items() if name in held}
+    return Problem(domains, tuple(terms(network, part, scores, state)))
 
 
 def components(drafts: Sequence[Draft]) -> tuple[list[list[Draft]], list[Draft]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import permsearch as ps
-from pruning import checkpoint_job, model_folder
+from pruning import checkpoint_job, groupwise, model_folder
 from pruning.checkpoint_job import Job
 from pruning.cli import permute_command
 from pruning.formulate import formulate
 from pruning.gather import Gathered
-from pruning.groupwise import search_groups
 from pruning.specs import checkpoint, example_inputs
 from pruning.verify import distance
 
@@ -192,34 +193,27 @@ def test_layers_that_cannot_be_gathered_are_told(folder: Path, tmp_path: Path) -
     assert "nothing" in str(done.exception)
 
 
-def test_numbers_are_read_group_by_group(folder: Path) -> None:
-    """No more tensors are held at a time than one group's readers; the model is never whole."""
+def test_numbers_are_held_group_by_group(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group's scores are gone before the next are read; sums are those of the whole problem."""
     job = Job.open(folder, "2:4")
-    held: dict[str, int] = {}
-    reading = Watched(job.tensors, held)
-    found = search_groups(job.network, job.plan, state=reading, stop=ps.MaxSteps(50))
+    held: list[weakref.ref[Any]] = []
+
+    def watched(problem: ps.Problem, *args: Any, **options: Any) -> ps.SearchResult:
+        gc.collect()
+        assert all(earlier() is None for earlier in held)
+        held.extend(weakref.ref(term.scores) for term in problem.terms)
+        return ps.solve(problem, *args, **options)
+
+    monkeypatch.setattr(groupwise, "solve", watched)
+    found = groupwise.search_groups(job.network, job.plan, state=job.tensors, stop=ps.MaxSteps(50))
     whole = formulate(job.network, "2:4", state=job.tensors)
+    assert len(held) == 15  # the weights of two layers, and the head
     assert found.share("baseline") * whole.problem.total == pytest.approx(
         whole.problem.evaluate(whole.problem.identity())
     )
     assert found.share("score") * whole.problem.total == pytest.approx(
         whole.problem.evaluate(found.solution)
     )
-    assert set(held.values()) == {1}  # every tensor is read once
-
-
-class Watched(dict[str, torch.Tensor]):
-    """Counts how often each tensor is read."""
-
-    def __init__(self, tensors: Any, held: dict[str, int]) -> None:
-        super().__init__()
-        self.tensors, self.held = tensors, held
-
-    def __getitem__(self, name: str) -> torch.Tensor:
-        """Return a tensor and count it."""
-        self.held[name] = self.held.get(name, 0) + 1
-        found: torch.Tensor = self.tensors[name]
-        return found
 
 
 def test_a_model_too_large_to_run_is_permuted_and_says_so(
