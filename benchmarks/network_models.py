@@ -105,7 +105,8 @@ def smollm2() -> nn.Module:
         tie_word_embeddings=True,
         use_cache=False,
     )
-    model: Any = transformers.LlamaForCausalLM(config).eval()
+    model: Any = transformers.LlamaForCausalLM(config)
+    model.eval()
     missing, extra = model.load_state_dict(smollm2_tensors(), strict=False)
     if extra or set(missing) - {"lm_head.weight"}:
         raise ValueError(f"the file lacks {missing} and has {extra} besides")
