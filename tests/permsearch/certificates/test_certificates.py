@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -147,6 +149,25 @@ def test_segments_are_certified_as_a_whole(tmp_path: Path) -> None:
     loaded = Certificate.load(tmp_path / "proof.npz")
     assert len(loaded.proofs) == 2
     assert loaded.verify(problem).value == limit.value
+
+
+def test_a_stranger_can_check_a_saved_file(tmp_path: Path) -> None:
+    """The lines of docs/bounds.md come to the same limit, with nothing but numpy and the file."""
+    weight = ps.instances.gaussian(20, 12, seed=8)
+    limit = ps.bound(ps.single(weight, "2:4"), "partition")
+    assert limit.certificate is not None
+    limit.certificate.save(tmp_path / "proof.npz")
+    with np.load(tmp_path / "proof.npz") as file:
+        duals = file["0.duals"]
+        level = json.loads(str(file["about"]))["proofs"][0]["level"]
+    unit = 2.0 ** np.frexp(np.abs(weight).max())[1]
+    scores = np.abs(weight) / unit
+    total = duals.sum() + 12 / 4 * level
+    for group in itertools.combinations(range(12), 4):
+        value = np.sort(scores[:, group], axis=1)[:, 2:].sum()
+        total += max(0.0, value - duals[list(group)].sum() - level)
+    assert limit.value - limit.slack <= total * unit * (1 + 1e-9)
+    assert total * unit <= limit.value * (1 + 1e-9)
 
 
 def test_stopped_early_leaves_a_valid_bound() -> None:
