@@ -1,31 +1,23 @@
-"""Compile the kernels on first use, once for all processes, and say what is missing where not.
-
-Nothing here runs when the package is imported.
-"""
+"""The libraries of kernels, compiled on first use; nothing here runs on import."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import platform
+import re
 import shutil
-import sysconfig
-import tempfile
-import time
+import subprocess
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from sparsekernels.compiling import Recipe, load
 from sparsekernels.errors import BuildError, ReferenceUsed
 
 SOURCES = Path(__file__).parent / "csrc"
-PATIENCE = 600.0  # seconds that another process may take
+DEFAULT_ARCHITECTURES = "8.0;9.0;9.0a"
 CPU_FLAGS = (
     "-O3",
     "-std=c++20",
@@ -35,39 +27,6 @@ CPU_FLAGS = (
     "-Wno-psabi",
     "-Wno-unknown-pragmas",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What a library is made of.
-
-    Parameters
-    ----------
-    name
-        Of the library and of the operators' namespace.
-    sources
-        Files to compile.
-    headers
-        Folder whose files they include: a change of any of them is another library.
-    flags, link, cuda
-        Options of the compiler, of the linker, and of nvcc where it takes part.
-    """
-
-    name: str
-    sources: tuple[Path, ...]
-    headers: Path
-    flags: tuple[str, ...]
-    link: tuple[str, ...] = ()
-    cuda: tuple[str, ...] | None = None
-
-    def digest(self) -> str:
-        """Return what changes with the sources, the options, torch, Python and the processor."""
-        found = hashlib.sha256()
-        parts = (*self.flags, *self.link, *(self.cuda or ()), torch.__version__, platform.machine())
-        found.update("\0".join((*parts, sysconfig.get_platform(), _compiler())).encode())
-        for file in sorted(self.headers.rglob("*.[chu]*")):
-            found.update(file.name.encode() + file.read_bytes())
-        return found.hexdigest()[:16]
 
 
 def cpu_recipe() -> Recipe:
@@ -82,19 +41,27 @@ def cpu_recipe() -> Recipe:
     )
 
 
-def cache_root() -> Path:
-    """Return the folder that holds compiled kernels.
+def host_recipe() -> Recipe:
+    """Return the CUDA kernels' source under the shim, for tests; far too slow for anything else."""
+    folder = SOURCES / "cuda"
+    return Recipe(
+        "sparsekernels_host",
+        (folder / "bind.cpp", folder / "launch_host.cpp"),
+        SOURCES,
+        ("-O1", "-std=c++20", "-DSK_HOST", "-Wno-unknown-pragmas"),
+    )
 
-    `SPARSEKERNELS_CACHE` overrules, then `TORCH_EXTENSIONS_DIR`; else the user's cache folder, or
-    where that cannot be written one in the system's temporary folder.
-    """
-    for name in ("SPARSEKERNELS_CACHE", "TORCH_EXTENSIONS_DIR"):
-        if os.environ.get(name):
-            return Path(os.environ[name])
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    if os.access(base if base.is_dir() else base.parent, os.W_OK):
-        return base / "sparsekernels"
-    return Path(tempfile.gettempdir()) / f"sparsekernels-{os.getuid()}"
+
+def cuda_recipe() -> Recipe:
+    """Return what the CUDA kernels are made of."""
+    folder = SOURCES / "cuda"
+    return Recipe(
+        "sparsekernels_cuda",
+        (folder / "bind.cpp", folder / "launch.cu"),
+        folder,
+        ("-O3", "-std=c++20", "-DUSE_CUDA"),
+        cuda=("-O3", "-std=c++20"),
+    )
 
 
 def kernels_wanted() -> bool:
@@ -114,149 +81,61 @@ def cpu_kernels() -> Any | None:
         return None
 
 
-def load(recipe: Recipe) -> Any:
-    """Return the operators' namespace of a library, built or taken from the cache.
+@functools.cache
+def cuda_kernels() -> Any | None:
+    """Return the CUDA operators' namespace; None, after one warning, where they are not built."""
+    if not kernels_wanted():
+        return None
+    try:
+        return load_cuda()
+    except BuildError as error:
+        warnings.warn(f"CUDA kernels are not used: {error}", ReferenceUsed, stacklevel=4)
+        return None
+
+
+def load_cuda() -> Any:
+    """Return the CUDA operators' namespace.
+
+    Without `TORCH_CUDA_ARCH_LIST` and without a GPU, sm_80, sm_90 and sm_90a are built.
 
     Raises
     ------
     BuildError
-        When it cannot be built or loaded, with what is missing.
+        When they cannot be built, with what was found and what is needed.
     """
-    namespace = getattr(torch.ops, recipe.name)
-    root = cache_root()
-    folder = root / f"{recipe.name}-{recipe.digest()}"
+    check_cuda(torch.version.cuda, nvcc_version())
+    before = os.environ.get("TORCH_CUDA_ARCH_LIST")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _locked(root / f"{folder.name}.lock"):
-            if not _load_ready(recipe, folder):
-                _build(recipe, folder)
-                _mark_ready(recipe, folder)
-    except OSError as error:
-        raise BuildError(
-            f"the folder for compiled kernels {folder} cannot be used ({error}); set "
-            "SPARSEKERNELS_CACHE to one that can be written."
-        ) from error
-    return namespace
-
-
-def _library(recipe: Recipe, folder: Path) -> Path:
-    return folder / f"{recipe.name}.so"
-
-
-def _load_ready(recipe: Recipe, folder: Path) -> bool:
-    """Load a finished library; leave an empty folder where one was left half built or damaged."""
-    library, stamp = _library(recipe, folder), folder / "ready"
-    try:
-        if stamp.read_text() == _sum(library):
-            torch.ops.load_library(library)  # type: ignore[no-untyped-call]
-            return True
-    except (OSError, RuntimeError):
-        pass  # missing, cut off, or for another system: built anew
-    shutil.rmtree(folder)
-    folder.mkdir()
-    return False
-
-
-def _mark_ready(recipe: Recipe, folder: Path) -> None:
-    (folder / "ready").write_text(_sum(_library(recipe, folder)))
-
-
-def _sum(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def _build(recipe: Recipe, folder: Path) -> None:
-    check_tools()
-    with _path_with_ninja():
-        from torch.utils import cpp_extension
-
-        try:
-            cpp_extension.load(
-                recipe.name,
-                [str(source) for source in recipe.sources],
-                extra_cflags=list(recipe.flags),
-                extra_cuda_cflags=list(recipe.cuda or ()),
-                extra_ldflags=list(recipe.link),
-                build_directory=str(folder),
-                with_cuda=recipe.cuda is not None,
-                is_python_module=False,
-            )
-        except (RuntimeError, OSError, IndexError) as error:
-            raise BuildError(
-                f"{recipe.name} does not compile: {_first_error(str(error))}"
-            ) from error
-
-
-def _first_error(text: str) -> str:
-    """Return the line of a compiler's output that says most."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower()]
-    return (telling or lines or ["no message"])[min(1, len(telling) - 1) if telling else 0]
-
-
-def check_tools() -> None:
-    """Raise BuildError unless a C++ compiler and ninja are found."""
-    compiler = _compiler()
-    if shutil.which(compiler) is None:
-        raise BuildError(
-            f"no C++ compiler: {compiler!r} is not on PATH; install g++ or name another in CXX."
-        )
-    if _ninja() is None:
-        raise BuildError("ninja is neither on PATH nor in this environment; pip install ninja.")
-
-
-def _compiler() -> str:
-    return os.environ.get("CXX") or "c++"
-
-
-def _ninja() -> Path | None:
-    """Return ninja's folder: that of this environment, which PATH may lack, or one on PATH."""
-    for folder in (sysconfig.get_path("scripts"), *os.environ.get("PATH", "").split(os.pathsep)):
-        if folder and os.access(Path(folder) / "ninja", os.X_OK):
-            return Path(folder)
-    return None
-
-
-@contextmanager
-def _path_with_ninja() -> Iterator[None]:
-    """Put ninja's folder on PATH for a while: torch calls it by name."""
-    before = os.environ.get("PATH", "")
-    folder = _ninja()
-    if folder is not None and str(folder) not in before.split(os.pathsep):
-        os.environ["PATH"] = f"{before}{os.pathsep}{folder}"
-    try:
-        yield
+        if not before and not torch.cuda.is_available():
+            os.environ["TORCH_CUDA_ARCH_LIST"] = DEFAULT_ARCHITECTURES
+        return load(cuda_recipe())
     finally:
-        os.environ["PATH"] = before
+        os.environ.pop("TORCH_CUDA_ARCH_LIST", None)
+        if before is not None:
+            os.environ["TORCH_CUDA_ARCH_LIST"] = before
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that the system releases when its holder dies.
-
-    torch's own lock file would stay behind a killed build and block the next one for ever; it is
-    inside the folder and goes with it.
-    """
-    import fcntl
-
-    give_up = time.monotonic() + PATIENCE
-    with path.open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > give_up:
-                    raise BuildError(
-                        f"another process has been building for {PATIENCE:.0f} s and holds {path}."
-                    ) from error
-                time.sleep(0.1)
-        yield
+def check_cuda(torch_cuda: str | None, nvcc: str | None) -> None:
+    """Raise BuildError unless torch has CUDA and a compiler of the same major version is there."""
+    if torch_cuda is None:
+        raise BuildError(
+            f"torch {torch.__version__} was built without CUDA; install a CUDA build of torch "
+            "(the CPU kernels and the references do not need one)."
+        )
+    if nvcc is None:
+        raise BuildError(f"no nvcc on PATH; torch needs that of CUDA {torch_cuda}.")
+    if nvcc.partition(".")[0] != torch_cuda.partition(".")[0]:
+        raise BuildError(
+            f"nvcc is of CUDA {nvcc}, torch was built with {torch_cuda}; put an nvcc of CUDA "
+            f"{torch_cuda.partition('.')[0]} first on PATH (and set CUDA_HOME to its folder)."
+        )
 
 
-def clear(names: Sequence[str] = ("sparsekernels_cpu", "sparsekernels_cuda")) -> list[Path]:
-    """Delete compiled kernels from the cache; return the folders that went."""
-    found = [path for name in names for path in cache_root().glob(f"{name}-*") if path.is_dir()]
-    for path in found:
-        shutil.rmtree(path)
-    return found
+def nvcc_version() -> str | None:
+    """Return the version of the nvcc on PATH, such as ``13.0``; None where there is none."""
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        return None
+    told = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"release ([0-9]+\.[0-9]+)", told)
+    return found[1] if found else None

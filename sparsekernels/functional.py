@@ -142,10 +142,11 @@ def _tensor(found: Tensor) -> Tensor:
     return found
 
 
-def _gathered(w: Gathered) -> tuple[Tensor | None, ...]:
-    return w.overlay, w.colptr, w.cols, w.rowptr, w.rows, w.overlay_ptr, w.overlay_cols
+def _gathered(w: Gathered) -> tuple[object, ...]:
+    pointers = (w.colptr, w.cols, w.rowptr, w.rows, w.overlay_ptr, w.overlay_cols)
+    return w.overlay, *pointers, w.height
 
 
 def _picked(w: Operands) -> tuple[object, ...]:
     assert not isinstance(w, Gathered)
-    return w.meta, w.cols, w.rows, w.n, w.m, w.bits, w.share
+    return w.meta, w.cols, w.rows, w.n, w.m, w.bits, w.share, w.words

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sparsekernels.errors import PackError
 from sparsekernels.formats.base import PackedWeight
 from sparsekernels.functional import conv2d_of, linear_of, window_of
+from sparsekernels.ops.cuda import with_words
 from sparsekernels.ops.operands import Gathered, Operands, Picked
 from sparsekernels.ops.windows import in_groups
 
@@ -36,6 +37,7 @@ class _SparseLayer(nn.Module):
         self._op_overlay_ptr: Tensor | None
         self._op_overlay_cols: Tensor | None
         self._op_meta: Tensor
+        self._op_words: Tensor | None
         self.overlay: Tensor
         self._kind, self._pattern, self._shape = type(packed), packed.pattern, packed.shape
         self._numbers = packed.numbers()
@@ -64,7 +66,9 @@ class _SparseLayer(nn.Module):
 
     def set_operands(self, packed: PackedWeight) -> None:
         """Keep what the operator takes: numbers, and tensors not stored with the weights."""
-        for name, value in self._derive(packed)._asdict().items():
+        for name, value in (
+            with_words(self._derive(packed), packed.values.shape[-1])._asdict().items()
+        ):
             if isinstance(value, int):
                 self._numbers_of_operands[name] = value
             elif name not in _FLOATS:
@@ -73,12 +77,14 @@ class _SparseLayer(nn.Module):
     @property
     def operands(self) -> Operands:
         """What the operator takes beside values, with the parameters' overlay in place."""
+        numbers = self._numbers_of_operands
         if self._operand_type is Gathered:
             overlay = self.overlay if self._op_overlay_ptr is not None else None
             places = (self._op_colptr, self._op_cols, self._op_rowptr, self._op_rows)
-            return Gathered(*places, self._op_overlay_ptr, self._op_overlay_cols, overlay)
-        numbers = self._numbers_of_operands
-        return Picked(self._op_meta, self._op_cols, self._op_rows, **numbers)
+            single = (self._op_overlay_ptr, self._op_overlay_cols, overlay)
+            return Gathered(*places, *single, numbers["height"])
+        sizes = (numbers["n"], numbers["m"], numbers["bits"], numbers["share"])
+        return Picked(self._op_meta, self._op_cols, self._op_rows, *sizes, self._op_words)
 
     def extra_repr(self) -> str:
         """Return pattern, shape and bias for print."""

@@ -88,7 +88,7 @@ class BlockWeight(PackedWeight):
         stored = (self.indices.long()[:, None] * w + inside).reshape(-1)
         rowptr = torch.arange(self.indptr.numel(), device=self.values.device) * h
         cols = self.col_ids[stored].clamp(min=0)
-        return Gathered(self.indptr * w, cols, rowptr, self.row_ids)
+        return Gathered(self.indptr * w, cols, rowptr, self.row_ids, height=h)
 
     @property
     def padded(self) -> tuple[int, int]:

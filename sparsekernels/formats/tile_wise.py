@@ -102,10 +102,19 @@ class TileWiseWeight(PackedWeight):
     @property
     def operands(self) -> Gathered:
         """See `PackedWeight.operands`."""
+        heights = self.rowptr.diff()
+        found = Gathered(
+            self.colptr,
+            self.cols,
+            self.rowptr,
+            self.rows,
+            height=int(heights.max()) if heights.numel() else ROWS,
+        )
         if not self.overlay.numel():
-            return Gathered(self.colptr, self.cols, self.rowptr, self.rows)
-        overlay = (self.overlay_ptr, self.overlay_cols, self.overlay)
-        return Gathered(self.colptr, self.cols, self.rowptr, self.rows, *overlay)
+            return found
+        return found._replace(
+            overlay_ptr=self.overlay_ptr, overlay_cols=self.overlay_cols, overlay=self.overlay
+        )
 
     @property
     def padded(self) -> tuple[int, int]:

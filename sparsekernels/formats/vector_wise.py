@@ -92,7 +92,7 @@ class VectorWiseWeight(PackedWeight):
     def operands(self) -> Gathered:
         """See `PackedWeight.operands`."""
         rowptr = torch.arange(self.indptr.numel(), device=self.values.device) * self.v
-        return Gathered(self.indptr, self.indices, rowptr, self.row_ids)
+        return Gathered(self.indptr, self.indices, rowptr, self.row_ids, height=self.v)
 
     @property
     def padded(self) -> tuple[int, int]:

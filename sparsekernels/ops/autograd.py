@@ -133,6 +133,6 @@ class _Family:
         return (dense, *[None] * self.parts)
 
 
-FAMILIES = {"gathered": _Family("gathered", 8), "picked": _Family("picked", 8)}
+FAMILIES = {"gathered": _Family("gathered", 9), "picked": _Family("picked", 9)}
 for _family in FAMILIES.values():
     _family.register()

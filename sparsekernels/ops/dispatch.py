@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sparsekernels import build
 from sparsekernels.errors import OperandError, ReferenceUsed
-from sparsekernels.ops import reference
+from sparsekernels.ops import cuda, reference
 from sparsekernels.ops.operands import Gathered, Operands
 
 CPU_TYPES = (torch.float32, torch.bfloat16)
@@ -28,6 +28,11 @@ def choose(values: Tensor, operands: Operands) -> Choice:
     """Return which kernel takes a packed weight where and as it is."""
     if values.device.type == "cpu":
         return _choose_cpu(values, operands)
+    if values.device.type == "cuda":
+        reason = cuda.refusal(values, operands)
+        if reason or build.cuda_kernels() is None:
+            return Choice("reference", reason or "the CUDA kernels are not built here")
+        return Choice("cuda-gather-mma" if isinstance(operands, Gathered) else "cuda-gather-mma.sp")
     return Choice("reference", f"no kernel runs on {values.device.type}")
 
 
@@ -35,19 +40,12 @@ def _choose_cpu(values: Tensor, operands: Operands) -> Choice:
     if values.dtype not in CPU_TYPES:
         kind = str(values.dtype).removeprefix("torch.")
         return Choice("reference", f"the CPU kernels take float32 and bfloat16, not {kind}")
-    if isinstance(operands, Gathered) and not _in_eights(operands):
+    if isinstance(operands, Gathered) and operands.height % 8:
         return Choice("reference", "the CPU kernels take groups of 8, 16, 24, ... rows")
     kernels = build.cpu_kernels()
     if kernels is None:
         return Choice("reference", "the CPU kernels are not built here")
     return Choice(f"cpu-{kernels.isa_name()}")
-
-
-def _in_eights(operands: Gathered) -> bool:
-    """Decide whether groups have multiples of eight rows; equal ones without reading a tensor."""
-    groups = operands.rowptr.numel() - 1
-    equal = groups and operands.rows.numel() % (8 * groups) == 0
-    return bool(equal) or not bool((operands.rowptr % 8).any())
 
 
 def _tell(choice: Choice, values: Tensor) -> None:
@@ -77,6 +75,8 @@ def linear(x: Tensor, values: Tensor, operands: Operands, out: int, bias: Tensor
         name = "gather_linear" if isinstance(operands, Gathered) else "chosen_linear"
         y: Tensor = getattr(kernels, name)(flat, _plain(values, operands), *args, _float(bias))
         return y.reshape(*x.shape[:-1], out)
+    if choice.kernel.startswith("cuda-"):
+        return cuda.linear(build.cuda_kernels(), x, values, operands, out, bias)
     _tell(choice, values)
     return reference.linear(x, values, operands, out, bias)
 
@@ -100,6 +100,8 @@ def conv2d(
             x.contiguous(), _plain(values, operands), *args, list(window), _float(bias)
         )
         return y
+    if choice.kernel.startswith("cuda-"):
+        return cuda.conv2d(build.cuda_kernels(), x, values, operands, out, window, bias)
     _tell(choice, values)
     return reference.conv2d(x, values, operands, out, window, bias)
 

@@ -18,10 +18,11 @@ from sparsekernels.ops.operands import Gathered, Picked
 NAMESPACE = "sparsekernels"
 _GATHERED = (
     "Tensor values, Tensor? overlay, Tensor colptr, Tensor cols, Tensor rowptr, Tensor rows, "
-    "Tensor? overlay_ptr, Tensor? overlay_cols"
+    "Tensor? overlay_ptr, Tensor? overlay_cols, int height"
 )
 _PICKED = (
-    "Tensor values, Tensor meta, Tensor? cols, Tensor? rows, int n, int m, int bits, int share"
+    "Tensor values, Tensor meta, Tensor? cols, Tensor? rows, int n, int m, int bits, int share, "
+    "Tensor? words"
 )
 SCHEMAS = {
     "gathered_linear": f"(Tensor x, {_GATHERED}, int out, Tensor? bias) -> Tensor",
@@ -40,8 +41,8 @@ for _name, _schema in SCHEMAS.items():
 
 def gathered(overlay: Tensor | None, *rest: Any) -> Gathered:
     """Return the operands among an operator's arguments."""
-    colptr, cols, rowptr, rows, overlay_ptr, overlay_cols = rest
-    return Gathered(colptr, cols, rowptr, rows, overlay_ptr, overlay_cols, overlay)
+    colptr, cols, rowptr, rows, overlay_ptr, overlay_cols, height = rest
+    return Gathered(colptr, cols, rowptr, rows, overlay_ptr, overlay_cols, overlay, height)
 
 
 # ---- what runs

@@ -25,6 +25,8 @@ class Gathered(NamedTuple):
         int32.
     overlay_ptr, overlay_cols, overlay
         Single entries on top, as CSR: int64, int32, floats; or None.
+    height
+        Rows of the highest group.
     """
 
     colptr: Tensor
@@ -34,6 +36,7 @@ class Gathered(NamedTuple):
     overlay_ptr: Tensor | None = None
     overlay_cols: Tensor | None = None
     overlay: Tensor | None = None
+    height: int = 0
 
 
 class Picked(NamedTuple):
@@ -49,6 +52,8 @@ class Picked(NamedTuple):
         int32: where each row goes, -1 nowhere; None: row r to r.
     n, m, bits, share
         See above.
+    words
+        The metadata as tensor cores read it (`bits.mma_order`), or None: made when needed.
     """
 
     meta: Tensor
@@ -58,6 +63,7 @@ class Picked(NamedTuple):
     m: int
     bits: int
     share: int
+    words: Tensor | None = None
 
 
 Operands: TypeAlias = Gathered | Picked

@@ -1,0 +1,2 @@
+// The kernels for a host compiler: only their file name differs.
+#include "launch.cu"

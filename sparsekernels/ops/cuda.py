@@ -1,0 +1,252 @@
+"""What the CUDA entry points need: transposed activations, tile sizes, metadata in their order.
+
+Convention there: activations are (columns, tokens), products (rows, tokens), both with tokens side
+by side. What comes back is a transposed view, so that the next packed layer transposes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from sparsekernels.formats.bits import mma_order
+from sparsekernels.ops.operands import Gathered, Operands, Picked
+
+TYPES = (torch.float16, torch.bfloat16)
+HEIGHTS = (16, 32, 64, 128)  # rows of a tile that there are kernels for
+PROCESSORS = 108  # an A100's; where the number is not asked for
+_NOTHING = 0x44  # metadata of two groups of four that keep nothing
+
+
+class Tile(NamedTuple):
+    """How a product is cut: tokens of a tile and parts of the columns, 0: chosen; shim's seed."""
+
+    tokens: int = 0
+    splits: int = 0
+    seed: int = 0
+
+
+CHOSEN = Tile()
+
+
+def refusal(values: Tensor, operands: Operands) -> str:
+    """Return why the CUDA kernels do not take a weight; empty where they do."""
+    if values.dtype not in TYPES:
+        kind = str(values.dtype).removeprefix("torch.")
+        return f"the CUDA kernels take float16 and bfloat16, not {kind}"
+    if isinstance(operands, Gathered):
+        if operands.height % 8 or not 0 < operands.height <= HEIGHTS[-1]:
+            return f"the CUDA kernels take groups of 8 to {HEIGHTS[-1]} rows in eights"
+        return ""
+    if (operands.n, operands.m, operands.bits) != (2, 4, 2):
+        return "the CUDA kernels take 2 of 4, also over a list of live columns"
+    if operands.cols is not None and operands.share % 16 and len(values) > operands.share:
+        return "the CUDA kernels take lists that 16, 32, ... rows share"
+    return ""
+
+
+def with_words(operands: Operands, kept: int) -> Operands:
+    """Return operands with metadata in the kernels' order, where they take the weight at all.
+
+    `kept` is the number of values in a row.
+    """
+    if isinstance(operands, Gathered) or (operands.n, operands.m, operands.bits) != (2, 4, 2):
+        return operands
+    return operands._replace(words=_words(operands.meta, kept))
+
+
+def _words(meta: Tensor, kept: int) -> Tensor:
+    if kept % 4:  # half of the last byte is nobody's
+        meta = torch.cat([meta[:, :-1], meta[:, -1:] | (_NOTHING & 0xF0)], 1)
+    return mma_order(pad(meta, (0, -meta.shape[1] % 4, 0, -meta.shape[0] % 16), value=_NOTHING))
+
+
+def linear(
+    kernels: Any, x: Tensor, values: Tensor, operands: Operands, out: int, bias: Tensor | None
+) -> Tensor:
+    """Return x W' + bias over the last axis of x, by compiled kernels."""
+    flat = x.reshape(-1, x.shape[-1])
+    y = product(kernels, flat.t(), values, operands, out, bias)
+    return y.t().reshape(*x.shape[:-1], out)
+
+
+def conv2d(
+    kernels: Any,
+    x: Tensor,
+    values: Tensor,
+    operands: Operands,
+    out: int,
+    window: Sequence[int],
+    bias: Tensor | None,
+) -> Tensor:
+    """Return the convolution: the product over unfolded columns, tap after tap."""
+    from sparsekernels.ops.library import conv_size
+
+    height, width = (conv_size(x.shape[2 + axis], window, axis) for axis in (0, 1))
+    y = product(kernels, unfolded(x, window), values, operands, out, bias)
+    return y.reshape(out, x.shape[0], height, width).transpose(0, 1).contiguous()
+
+
+def unfolded(x: Tensor, window: Sequence[int]) -> Tensor:
+    """Return (taps x channels, batch x positions) of the windows of an input."""
+    kernel, stride, padding, dilation = (
+        tuple(window[2 * part : 2 * part + 2]) for part in range(4)
+    )
+    if kernel == (1, 1) and stride == (1, 1) and padding == (0, 0):
+        return x.transpose(0, 1).reshape(x.shape[1], -1)
+    columns = torch.nn.functional.unfold(x, kernel, dilation, padding, stride)
+    apart = columns.reshape(x.shape[0], x.shape[1], kernel[0] * kernel[1], -1)
+    return apart.permute(2, 1, 0, 3).reshape(columns.shape[1], -1)
+
+
+def product(
+    kernels: Any,
+    xt: Tensor,
+    values: Tensor,
+    operands: Operands,
+    out: int,
+    bias: Tensor | None = None,
+    *,
+    c: Tensor | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    tile: Tile = CHOSEN,
+) -> Tensor:
+    """Return alpha * W xt + beta * c + bias, (out, tokens).
+
+    Parameters
+    ----------
+    kernels
+        The namespace of `gather` and `picked`.
+    xt
+        (columns, tokens), in any layout.
+    c
+        (out, tokens) or None.
+    tile
+        How the product is cut.
+    """
+    count = xt.shape[1]
+    if not count or not out:
+        return xt.new_empty(out, count)
+    padded = _aligned(pad(xt, (0, -count % 8)) if count % 8 else xt.contiguous())
+    grown = None if c is None else _aligned(pad(c, (0, -count % 8)).contiguous())
+    tail = (out, None if bias is None else bias.float().contiguous(), grown, alpha, beta)
+    if isinstance(operands, Gathered):
+        y = _gather(kernels, padded, values, operands, tail, tile)
+    else:
+        y = _picked(kernels, padded, values, operands, tail, tile)
+    return y[:, :count]
+
+
+def _aligned(tensor: Tensor) -> Tensor:
+    """Return a tensor on 16 bytes, which a view into another need not be."""
+    return tensor if tensor.data_ptr() % 16 == 0 else tensor.clone()
+
+
+def _gather(
+    kernels: Any,
+    xt: Tensor,
+    values: Tensor,
+    w: Gathered,
+    tail: tuple[Any, ...],
+    tile: Tile,
+) -> Tensor:
+    v = next(height for height in HEIGHTS if height >= w.height)
+    whole = with_every_row(w, int(tail[0]))
+    sizes = whole.colptr.diff() * whole.rowptr.diff()
+    valptr = pad(sizes.cumsum(0), (1, 0))
+    groups = len(whole.colptr) - 1
+    work = whole.cols.numel() // max(groups, 1)
+    tokens, splits = _tile(tile, v, xt, groups, work)
+    overlay: Any = (None, None, None)
+    if whole.overlay_ptr is not None:
+        overlay = (whole.overlay_ptr, whole.overlay_cols, whole.overlay)
+    places = (whole.colptr, whole.cols, whole.rowptr, whole.rows, valptr)
+    flat = _aligned(values.reshape(-1).contiguous())
+    y: Tensor = kernels.gather(xt, flat, *places, *overlay, *tail, v, tokens, splits, tile.seed)
+    return y
+
+
+def with_every_row(w: Gathered, out: int) -> Gathered:
+    """Return operands in which every row of the output is in some group, if without columns.
+
+    Weights that fill all rows, the usual case, are told by their numbers alone.
+    """
+    if w.rows.numel() == out and w.overlay_ptr is None and _full(w):
+        return w
+    missing = torch.ones(out, dtype=torch.bool, device=w.rows.device)
+    missing[w.rows[w.rows >= 0].long()] = False
+    rest = missing.nonzero().flatten().int()
+    if not len(rest):
+        return w
+    rest = pad(rest, (0, -len(rest) % 8), value=-1)
+    height = max(8, w.height)
+    edges = [*range(0, len(rest), height), len(rest)][1:]
+    more = torch.tensor(edges, device=w.rows.device)
+    return w._replace(
+        colptr=torch.cat([w.colptr, w.colptr[-1:].expand(len(edges))]),
+        rowptr=torch.cat([w.rowptr, w.rowptr[-1] + more]),
+        rows=torch.cat([w.rows, rest]),
+    )
+
+
+def _full(w: Gathered) -> bool:
+    """Decide whether groups are of equal height: then as many rows as outputs are all of them."""
+    return w.rows.numel() == (len(w.rowptr) - 1) * w.height
+
+
+def _picked(
+    kernels: Any,
+    xt: Tensor,
+    values: Tensor,
+    w: Picked,
+    tail: tuple[Any, ...],
+    tile: Tile,
+) -> Tensor:
+    rows, length = len(values), values.shape[1] * 2
+    words = _words(w.meta, values.shape[1]) if w.words is None else w.words
+    more = (-length % 32, -rows % 16)
+    grown = _aligned(pad(values, (0, more[0] // 2, 0, more[1])).contiguous())
+    cols, ids, share = w.cols, w.rows, w.share
+    if cols is not None:
+        lists = cols.reshape(-1, length)
+        cols = pad(lists, (0, more[0])).contiguous()
+        share = share if len(lists) > 1 else -(-(rows + more[1]) // HEIGHTS[-1]) * HEIGHTS[-1]
+    elif length + more[0] > xt.shape[0]:  # columns beyond the last: any, their values are zero
+        plain = torch.arange(length, dtype=torch.int32, device=xt.device)
+        cols = pad(plain[None], (0, more[0])).contiguous()
+        share = -(-(rows + more[1]) // HEIGHTS[-1]) * HEIGHTS[-1]
+    if ids is not None and more[1]:
+        ids = pad(ids, (0, more[1]), value=-1)
+    v = _height(rows, share if cols is not None else 0)
+    tokens, splits = _tile(tile, v, xt, -(-len(grown) // v), length)
+    y: Tensor = kernels.picked(
+        xt, grown, words, cols, ids, share, *tail, v, tokens, splits, tile.seed
+    )
+    return y
+
+
+def _height(rows: int, share: int) -> int:
+    """Return the highest tile that fits lists of `share` rows (0: none) and is not half empty."""
+    fitting = [v for v in HEIGHTS if not share or share % v == 0]
+    return max([v for v in fitting if v <= max(16, rows)], default=fitting[0])
+
+
+def _tile(given: Tile, v: int, xt: Tensor, groups: int, columns: int) -> tuple[int, int]:
+    """Return tokens of a tile and parts of the columns: as few parts as fill the processors."""
+    wide = 256 if v in (32, 64) and xt.shape[1] >= 1024 else 128
+    tokens = given.tokens or wide
+    blocks = groups * -(-xt.shape[1] // tokens)
+    count = _processors(xt.device)
+    wanted = min(8, max(1, count // max(1, blocks)), max(1, columns // 256))
+    return tokens, given.splits or wanted
+
+
+def _processors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return PROCESSORS
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
