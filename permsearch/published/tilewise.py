@@ -154,8 +154,8 @@ def _pieces(
     chosen = _ranked(_decided(strengths, fullness, apriori), np.concatenate(areas), area)
     masks = [np.zeros(matrix.shape, dtype=np.bool_) for matrix in matrices]
     ends = np.cumsum([len(part) for part in areas])[:-1]
-    for (layer, tile), part in zip(where, np.split(chosen, ends), strict=True):
-        masks[layer][np.ix_(tile, np.flatnonzero(part))] = True
+    for (layer, tile), kept_here in zip(where, np.split(chosen, ends), strict=True):
+        masks[layer][np.ix_(tile, np.flatnonzero(kept_here))] = True
     return masks
 
 

@@ -5,7 +5,7 @@ Imported only where it runs, since it loads kernels.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -16,20 +16,32 @@ from permsearch.layout import taps_as_columns
 from permsearch.patterns import TileWise, VectorWise
 from permsearch.patterns.base import Pattern
 from permsearch.patterns.tiling import Tiles, held
+from permsearch.patterns.top import top_mask
 from permsearch.published.tilewise import tile_wise
 from permsearch.solvers._clusters import Grouping
+from permsearch.solvers.kmeans import clustered
 
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
+_CLUSTERINGS = 5  # assignments of K-means that a start is worth
+
 
 class RowGroups(Protocol):
-    """The rows of a weight as its pattern groups them."""
+    """The rows of a weight as its pattern groups them.
+
+    Attributes
+    ----------
+    dealt
+        Whether rows of every start are dealt anew before it is tried, not only of the first.
+    """
+
+    dealt: bool
 
     def known(self) -> list[I64]:
         """Return orders that the search must not end below."""
 
-    def starts(self, order: I64) -> list[I64]:
+    def starts(self, order: I64, rng: np.random.Generator) -> list[I64]:
         """Return orders of the rows to begin with, the given one first."""
 
     def value(self, order: I64) -> float:
@@ -54,6 +66,8 @@ def row_groups(pattern: Pattern, scores: F32) -> RowGroups:
 class _Vectors:
     """Groups of v rows."""
 
+    dealt = True
+
     def __init__(self, matrix: F32, pattern: VectorWise) -> None:
         first = np.arange(0, len(matrix) + 1, pattern.v)
         area = pattern.v * pattern.count(matrix.shape)
@@ -64,8 +78,17 @@ class _Vectors:
     def known(self) -> list[I64]:
         return []
 
-    def starts(self, order: I64) -> list[I64]:
-        return [order]
+    def starts(self, order: I64, rng: np.random.Generator) -> list[I64]:
+        """Return the given order and, where groups may come away empty, two more.
+
+        Those are rows by their sums and clusters of the places of large entries: groups that keep
+        nothing have nothing that would draw rows to them.
+        """
+        if not self._grouping.together or self._grouping.live < 2:
+            return [order]
+        guide = top_mask(self._matrix, self._grouping.area)
+        clusters = islice(clustered(guide, self._pattern.v, rng), _CLUSTERINGS)
+        return [order, _by_strength(self._matrix, np.arange(len(order))), list(clusters)[-1]]
 
     def value(self, order: I64) -> float:
         return self._pattern.retained(self._matrix[order])
@@ -81,6 +104,8 @@ class _Vectors:
 class _Tiles:
     """Tiles of g rows, the last of them lower, and outputs that are dropped."""
 
+    dealt = False  # it would be for more full tiles than there had better be
+
     def __init__(self, matrix: F32, pattern: TileWise) -> None:
         self._matrix, self._pattern = matrix, pattern
         self._area, self._over = pattern.areas(matrix.shape)
@@ -90,15 +115,14 @@ class _Tiles:
         """Return the order of published pruning."""
         return [tile_wise([self._matrix], self._pattern)[0].rows]
 
-    def starts(self, order: I64) -> list[I64]:
+    def starts(self, order: I64, rng: np.random.Generator) -> list[I64]:
         """Return the given order, and three that begin or end with the strongest rows.
 
         The last tile may have any height, so that it can fit the rows that deserve most.
         """
-        strength = self._matrix.sum(axis=1, dtype=np.float64)
-        rising = np.argsort(strength, kind="stable")
-        falling, g = rising[::-1].copy(), self._pattern.g
-        return [order, falling, rising, np.concatenate([falling[g:], falling[:g]])]
+        del rng
+        falling, g = _by_strength(self._matrix, np.arange(len(order))), self._pattern.g
+        return [order, falling, falling[::-1].copy(), np.concatenate([falling[g:], falling[:g]])]
 
     def value(self, order: I64) -> float:
         return held(self._matrix[order], self._tiles(order), self._over)
@@ -167,7 +191,7 @@ def weakest_last(matrix: F32, order: I64, g: int, grouping: Grouping) -> I64:
     return best
 
 
-def _by_strength(matrix: F32, rows: I64, kept: NDArray[np.bool_]) -> I64:
+def _by_strength(matrix: F32, rows: I64, kept: NDArray[np.bool_] | slice = slice(None)) -> I64:
     """Return rows by what they hold in some columns, the strongest first."""
     strength = matrix[rows][:, kept].sum(axis=1, dtype=np.float64)
     return rows[np.argsort(-strength, kind="stable")]

@@ -23,6 +23,7 @@ _MOST_STEPS = 1024  # in a sweep
 _FIRST = 256  # steps of the first round, fewer where a step is long
 _LEAST_FIRST = 16
 _FIRST_WORK = 1e9  # entries
+_COOL = 0.25  # of the noise is what several starts are tried with
 _SECOND = 4  # times as long a round for the two best of several starts
 _LOOKS = 8  # times in a long round that the best order so far is valued exactly
 _VALUING = 20_000  # entries priced while one of the matrix is valued, with time to spare
@@ -61,27 +62,32 @@ class Shuffling:
             if self._budget.steps == 0:
                 return
             yield Step(1, known)
-        starts = self._groups.starts(order)
         state = self._state(order)
-        if len(starts) == 1 and len(state.grouping.first) <= 2:
+        if len(state.grouping.first) <= 2 and state.grouping.live == 1 and not self._groups.known():
             yield Step(0, order, converged=True)  # one group: all orders are alike
             return
         yield from self._reassigned(state)
         first = self._first(state)
+        if self._budget.steps == 0:
+            return
+        starts = self._groups.starts(self._groups.finished(state.best), self._rng)
         if len(starts) > 1:
-            starts[0] = self._groups.finished(state.best)
-            starts = yield from self._tried(starts, first)
+            starts = yield from self._tried(starts, first, dealt=self._groups.dealt)
             first *= _SECOND
             starts = yield from self._tried(starts[:2], first)
             state = self._state(starts[0])
         yield from self._rounds(state, first)
 
-    def _tried(self, starts: list[I64], steps: int) -> Generator[Step, None, list[I64]]:
-        """Do a round from each of some orders; return what they led to, the best first."""
+    def _tried(
+        self, starts: list[I64], steps: int, *, dealt: bool = False
+    ) -> Generator[Step, None, list[I64]]:
+        """Do a round of little noise from each order; return what they led to, the best first."""
         found = []
         for start in starts:
             state = self._state(start)
-            yield from self._round(state, self._budget.sweep(steps))
+            if dealt and start is not starts[0]:
+                yield from self._reassigned(state)
+            yield from self._round(state, _COOL * self._noises(self._budget.sweep(steps)))
             found.append(self._groups.finished(state.best))
         return sorted(found, key=self._groups.value, reverse=True)
 
@@ -111,10 +117,10 @@ class Shuffling:
                 state.begin(current)
             else:
                 state = self._state(current)
-            yield from self._round(state, length)
+            yield from self._round(state, self._noises(length))
 
-    def _round(self, state: Clusters, steps: int) -> Iterator[Step]:
-        noises = self._noises(steps)
+    def _round(self, state: Clusters, noises: NDArray[np.float64]) -> Iterator[Step]:
+        steps = len(noises)
         sweep = max(1, min(_MOST_STEPS, int(_SWEEP / state.work)))
         # valuing what is found in between is a small part of the work
         looks = min(_LOOKS, int(steps * state.work / (_VALUING * state.levels.size)))

@@ -14,7 +14,8 @@ from permsearch.layout import taps_as_columns
 from permsearch.patterns import VectorWise
 from permsearch.patterns.share import share_of
 from permsearch.patterns.top import top_mask
-from permsearch.solvers.matrices import Budget, MatrixPart, MatrixSolver, Step
+from permsearch.solvers.matrices import MatrixPart, MatrixSolver
+from permsearch.solvers.run import Budget, Step
 from permsearch.stop import MaxSteps, StoppingCriterion
 
 _DEFAULT_STEPS = 100
@@ -69,31 +70,49 @@ class KMeans(MatrixSolver):
         rng: np.random.Generator,
         budget: Budget,
     ) -> Iterator[Step]:
-        from permsearch.kernels.transport import transport
-
         pattern = part.pattern
         assert isinstance(pattern, VectorWise)
         cols = part.split(order)[1]
         matrix = taps_as_columns(part.scores)
         share = max(pattern.kept, min(0.75, self.guide * pattern.kept))
-        guide = top_mask(matrix, share_of(share, matrix.size)).astype(_kind(matrix, pattern.v))
-        groups = len(matrix) // pattern.v
-        centres = guide[_seeds(guide, groups, rng)]
-        scale, prices = 1, np.zeros(groups)
-        labels = np.full(len(guide), -1)
-        while budget.steps != 0:
-            # all whole numbers: the same on any number of threads
-            norms = np.einsum("gc,gc->g", centres, centres, dtype=np.float64)
-            nearness = 2.0 * scale * (guide @ centres.T) - norms
-            before, labels = labels, transport(nearness, pattern.v, prices)
-            found = np.argsort(labels, kind="stable")
-            same = bool(np.array_equal(labels, before))
+        guide = top_mask(matrix, share_of(share, matrix.size))
+        before = None
+        for found in clustered(guide, pattern.v, rng):
+            if budget.steps == 0:
+                return
+            same = before is not None and np.array_equal(found, before)
             yield Step(1, part.join(found, cols), converged=same)
             if same:
                 return
-            # sums of the members, `v` times their mean: distances are measured in v-ths
-            centres = guide[found].reshape(groups, pattern.v, -1).sum(axis=1)
-            scale = pattern.v
+            before = found
+
+
+def clustered(
+    guide: NDArray[np.bool_], v: int, rng: np.random.Generator
+) -> Iterator[NDArray[np.int64]]:
+    """Yield orders of the rows of a mask by cluster, after each assignment to the centres.
+
+    Parameters
+    ----------
+    guide
+        bool (R, C).
+    v
+        Rows of a cluster, a divisor of R.
+    """
+    from permsearch.kernels.transport import transport
+
+    points = guide.astype(_kind(guide, v))
+    groups = len(points) // v
+    centres, scale = points[_seeds(points, groups, rng)], 1
+    prices = np.zeros(groups)
+    while True:
+        # all whole numbers: the same on any number of threads
+        norms = np.einsum("gc,gc->g", centres, centres, dtype=np.float64)
+        labels = transport(2.0 * scale * (points @ centres.T) - norms, v, prices)
+        found = np.argsort(labels, kind="stable")
+        yield found
+        # sums of the members, `v` times their mean: distances are measured in v-ths
+        centres, scale = points[found].reshape(groups, v, -1).sum(axis=1), v
 
 
 def _seeds(guide: NDArray[Any], count: int, rng: np.random.Generator) -> list[int]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from permsearch.checks import check_number
 from permsearch.patterns import TileWise, VectorWise
-from permsearch.solvers.matrices import Budget, MatrixPart, MatrixSolver, Step
+from permsearch.solvers.matrices import MatrixPart, MatrixSolver
+from permsearch.solvers.run import Budget, Step
 from permsearch.stop import MaxSteps, StoppingCriterion
 
 _DEFAULT_STEPS = 20_000
