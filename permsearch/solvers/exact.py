@@ -29,6 +29,8 @@ _DEFAULT_SECONDS = 60.0
 _MOST_GROUPS = 100_000  # candidates beyond which no integer program is tried
 _NODES = (1, 100, 2_000, 40_000, 800_000)  # of the integer program, one attempt after the other
 _GROUPS_A_STEP, _NODES_A_STEP = 1000, 50  # an attempt counts as groups times nodes
+_RUNS = 8  # of the annealing; a step takes about C ** 2.5 times the time of one column's
+_STEPS, _STEPS_WITHIN = 1e9, (2_000, 30_000)
 _UNPROVEN = 1e-9  # relative: a bound so close to the value proves it
 
 
@@ -52,7 +54,8 @@ class Exact(ColumnSolver):
     prover
         ``highs`` or ``cpsat``.
     anneal_steps
-        Length of the annealing.
+        Length of the annealing; None: the best of eight runs, which take about a second together.
+        The closer the order is to the optimum, the fewer groups are left for the integer program.
     attempts
         How often the integer program is tried, at most; the later ones may take very long.
     most_groups
@@ -63,7 +66,7 @@ class Exact(ColumnSolver):
     """
 
     prover: Literal["highs", "cpsat"] = "highs"
-    anneal_steps: int = 2000
+    anneal_steps: int | None = None
     attempts: int = len(_NODES)
     most_groups: int = _MOST_GROUPS
     restricted: int = 0
@@ -71,7 +74,7 @@ class Exact(ColumnSolver):
     def __post_init__(self) -> None:
         if self.prover not in {"highs", "cpsat"}:
             raise ValueError(f"unknown prover {self.prover!r}; choose 'highs' or 'cpsat'.")
-        if self.anneal_steps < 0:
+        if self.anneal_steps is not None and self.anneal_steps < 0:
             raise ValueError(f"anneal_steps must be at least 0, got {self.anneal_steps}.")
         if not 1 <= self.attempts <= len(_NODES):
             raise ValueError(f"attempts must be 1 to {len(_NODES)}, got {self.attempts}.")
@@ -104,11 +107,12 @@ class Exact(ColumnSolver):
         if not stack.columns.any():
             yield Step(1, order, optimal=True)
             return
-        order = self._incumbent(stack, order, int(rng.integers(1 << 31)))
+        order = self._incumbent(stack, order, rng)
         yield Step(1, order)
         yield from _Proof(self, stack, order, budget).steps()
 
-    def _incumbent(self, stack: Stack, order: I64, seed: int) -> I64:
+    def _incumbent(self, stack: Stack, order: I64, rng: np.random.Generator) -> I64:
+        """Return the best order of the annealing, or of the matching for pairs."""
         from permsearch.domains import Free
         from permsearch.patterns import NM
         from permsearch.problem import Problem, Term
@@ -118,9 +122,17 @@ class Exact(ColumnSolver):
         term = Term(stack.columns.T, NM(stack.n, stack.m), cols="cols")
         problem = Problem({"cols": Free(len(order))}, (term,))
         solver = get_solver("matching" if stack.m == 2 else "anneal")
-        stop = MaxSteps(self.anneal_steps)
-        result = solver.solve(problem, stop=stop, start={"cols": order}, seed=seed)
-        return result.solution["cols"].astype(np.int64)
+        steps = self.anneal_steps
+        runs = 1 if steps is not None or stack.m == 2 else _RUNS
+        if steps is None:
+            steps = int(np.clip(_STEPS / len(order) ** 2.5, *_STEPS_WITHIN))
+        seeds = [int(rng.integers(1 << 31)) for _ in range(runs)]
+        found = [
+            solver.solve(problem, stop=MaxSteps(steps), start={"cols": order}, seed=seed)
+            for seed in seeds
+        ]
+        best = max(found, key=lambda result: result.score)
+        return best.solution["cols"].astype(np.int64)
 
 
 class _Proof:
