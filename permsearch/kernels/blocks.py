@@ -60,30 +60,32 @@ def group_sums(items, order, size, blocks):
                 line[h] += row[h]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _worth(line, price):
-    """Return what the blocks of a group exceed the price by."""
+# Small functions on parts of large arrays are inlined: handing over arrays would cost as much time
+# as they take.
+@njit(cache=True, nogil=True, fastmath=True, inline="always")
+def _worth(blocks, g, price):
+    """Return what the blocks of group g exceed the price by."""
     s = np.float32(0.0)
-    for h in range(line.shape[0]):
-        x = line[h] - price
+    for at in range(blocks.shape[1]):
+        x = blocks[g, at] - price
         s += x if x > np.float32(0.0) else np.float32(0.0)
     return s
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _worth_after(first, second, leaves, enters, price):
-    """Return what two groups are worth after an item of the first and one of the second swap."""
+@njit(cache=True, nogil=True, fastmath=True, inline="always")
+def _worth_after(blocks, g, h, items, a, b, price):
+    """Return what groups g and h are worth after item a of the first and b of the second swap."""
     s = np.float32(0.0)
-    for h in range(first.shape[0]):
-        move = enters[h] - leaves[h]
-        x = first[h] + move - price
-        y = second[h] - move - price
+    for at in range(blocks.shape[1]):
+        move = items[b, at] - items[a, at]
+        x = blocks[g, at] + move - price
+        y = blocks[h, at] - move - price
         s += x if x > np.float32(0.0) else np.float32(0.0)
         s += y if y > np.float32(0.0) else np.float32(0.0)
     return s
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=True)
 def swap_scatter(items, blocks, order, size, price, tries, state):
     """Return the root of the mean square of what random swaps change."""
     total = 0.0
@@ -93,14 +95,14 @@ def swap_scatter(items, blocks, order, size, price, tries, state):
         g, h = p // size, q // size
         if g == h:
             continue
-        after = _worth_after(blocks[g], blocks[h], items[order[p]], items[order[q]], price)
-        change = np.float64(after - _worth(blocks[g], price) - _worth(blocks[h], price))
+        after = _worth_after(blocks, g, h, items, order[p], order[q], price)
+        change = np.float64(after - _worth(blocks, g, price) - _worth(blocks, h, price))
         total += change * change
         done += 1
     return math.sqrt(total / max(1, done))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=True)
 def swap_phase(items, blocks, order, size, price, temperatures, tries, state):
     """Propose swaps of items in different groups, at falling temperatures.
 
@@ -130,26 +132,26 @@ def swap_phase(items, blocks, order, size, price, temperatures, tries, state):
     first, last = temperatures
     worth = np.empty(blocks.shape[0], np.float32)
     for g in range(blocks.shape[0]):
-        worth[g] = _worth(blocks[g], price)
+        worth[g] = _worth(blocks, g, price)
     accepted = 0
     for k in range(tries):
         p, q = below(state, count), below(state, count)
         g, h = p // size, q // size
         if g == h:
             continue
-        leaves, enters = items[order[p]], items[order[q]]
-        after = _worth_after(blocks[g], blocks[h], leaves, enters, price)
+        a, b = order[p], order[q]
+        after = _worth_after(blocks, g, h, items, a, b, price)
         gain = np.float64(after - worth[g] - worth[h])
         if gain <= 0.0:
             heat = first + (last - first) * k / tries
             if heat <= 0.0 or gain < -20.0 * heat or gain < heat * math.log(1.0 - unit(state)):
                 continue
-        for x in range(blocks.shape[1]):
-            move = enters[x] - leaves[x]
-            blocks[g, x] += move
-            blocks[h, x] -= move
-        worth[g] = _worth(blocks[g], price)
-        worth[h] = _worth(blocks[h], price)
-        order[p], order[q] = order[q], order[p]
+        for at in range(blocks.shape[1]):
+            move = items[b, at] - items[a, at]
+            blocks[g, at] += move
+            blocks[h, at] -= move
+        worth[g] = _worth(blocks, g, price)
+        worth[h] = _worth(blocks, h, price)
+        order[p], order[q] = b, a
         accepted += 1
     return accepted

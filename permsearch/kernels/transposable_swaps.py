@@ -17,6 +17,8 @@ from numba import njit
 
 from permsearch.kernels.rng import below, unit
 
+_PARTNERS = 8
+
 
 def column_patterns(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the patterns of a column, and what the other columns may have beside each.
@@ -101,7 +103,9 @@ def _fill_rest(sums, order, place, beside, rest):
                     out[b] = line[b] if line[b] > out[b] else out[b]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+# Small functions on parts of large arrays are inlined: handing over arrays would cost as much time
+# as they take.
+@njit(cache=True, nogil=True, fastmath=True, inline="always")
 def _with_six(rest, p, sums, c):
     """Return what a group holds with column c at its place p; six patterns, as 2:4 has."""
     total = np.float32(0.0)
@@ -120,7 +124,7 @@ def _with_six(rest, p, sums, c):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True, inline="always")
 def _with(rest, p, sums, c, line):
     """Return what a group holds with column c at its place p."""
     if sums.shape[1] == 6:
@@ -150,7 +154,7 @@ def group_values(sums, order, beside, rest, valid, worth):
         worth[g] = _with(rest, place, sums, order[place], line)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=True, inline="always")
 def _swapped(sums, order, p, q, beside, tables, line):
     """Return what two groups hold after the items of two of their places are swapped."""
     rest, valid, _ = tables
@@ -189,7 +193,7 @@ def swap_scatter(sums, order, beside, tables, tries, state):
     return math.sqrt(total / max(1, done))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=True)
 def swap_phase(sums, order, beside, tables, temperatures, tries, state):
     """Propose swaps of items in different groups, at falling temperatures.
 
@@ -220,8 +224,11 @@ def swap_phase(sums, order, beside, tables, temperatures, tries, state):
     line = np.empty(sums.shape[2], np.float32)
     homes = _homes(count, m)
     accepted = 0
+    p = 0
     for turn in range(tries):
-        p, q = below(state, count), below(state, count)
+        if turn % _PARTNERS == 0:  # a place's tables stay in the cache for some partners
+            p = below(state, count)
+        q = below(state, count)
         g, h = homes[p], homes[q]
         if g == h:
             continue

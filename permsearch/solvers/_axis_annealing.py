@@ -19,7 +19,7 @@ I64 = NDArray[np.int64]
 
 ROWS, COLS = 0, 1
 _SWEEP = 4e7  # additions of a vector register, about 10 ms
-_VALUE = 60  # times as many for each entry: the loop values what a sweep brings
+_VALUES = 4  # a sweep takes so many times as long as valuing what it brings
 _QUENCH = 3  # steps without heat at the end of an annealing, at most
 
 
@@ -33,6 +33,10 @@ class Axes(Protocol):
     @property
     def work(self) -> float:
         """Rough time of a phase of each axis, in additions of a vector register."""
+
+    @property
+    def valuing(self) -> float:
+        """Rough time that the loop takes to value an order exactly, in the same unit."""
 
     def look(self, axis: int) -> float:
         """Make ready for moving an axis; return the value of the orders."""
@@ -80,7 +84,7 @@ class AxisAnnealing:
         quench = min(_QUENCH, steps // 4)
         falling = max(1, steps - quench)
         levels = heat[0] * (heat[1] / heat[0]) ** (np.arange(falling + 1) / falling)
-        size = max(1, min(steps, int((_SWEEP + _VALUE * self.part.effort) / state.work)))
+        size = max(1, min(steps, int((_SWEEP + _VALUES * state.valuing) / state.work)))
         for first in range(0, steps, size):
             count = min(size, steps - first)
             for k in range(first, first + count):

@@ -20,6 +20,8 @@ I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
 _TRIES = 16  # swaps proposed in a phase, per item
+_FLAT_TRIES = 4  # ... where blocks are one row high: items then have many more sums
+_SUMS, _PRICES = 30, 150  # additions of a vector register in which an entry of blocks is valued
 _SAMPLE = 2000  # swaps that tell the unit of temperatures
 
 
@@ -64,6 +66,7 @@ class BlockAxes:
             np.empty((self.groups[axis], widths[axis]), np.float32) for axis in (ROWS, COLS)
         ]
         self.units = [1.0, 1.0]
+        self._tries = _FLAT_TRIES if 1 in sizes else _TRIES
         self.price = np.float32(0)
         self._state = seeded(int(rng.integers(2**63)))
         self._prices: list[NDArray[np.float64]] = [np.zeros(count) for count in self.groups]
@@ -72,8 +75,13 @@ class BlockAxes:
     def work(self) -> float:
         """Rough time of a phase, in additions of a vector register."""
         entries = self._first[0].size / 8
-        tries = sum(_TRIES * len(items) * (items.shape[1] / 4 + 60) for items in self.items)
+        tries = sum(self._tries * len(items) * (items.shape[1] / 4 + 60) for items in self.items)
         return float(entries + tries)
+
+    @property
+    def valuing(self) -> float:
+        """Rough time of valuing an order, in the same unit."""
+        return float((_PRICES if self.sizes[0] == 1 else _SUMS) * self._first[0].size)
 
     def look(self, axis: int) -> float:
         """Sum up the blocks for an axis to be moved; return the value of the orders."""
@@ -111,7 +119,7 @@ class BlockAxes:
                 self.sizes[axis],
                 self.price,
                 (temperatures[0] * unit, temperatures[1] * unit),
-                _TRIES * len(self.orders[axis]),
+                self._tries * len(self.orders[axis]),
                 self._state,
             )
         )

@@ -22,7 +22,8 @@ F32 = NDArray[np.float32]
 
 _TRIES = 32  # swaps proposed in a phase, per item
 _SAMPLE = 2000  # swaps that tell the unit of temperatures
-_PROPOSAL = 450  # additions of a vector register that could be done while a swap is drawn
+_PROPOSAL = 200  # additions of a vector register that could be done while a swap is drawn
+_MASKS = 400  # ... and while one entry of an exact mask is found
 
 
 class PatternAxes:
@@ -65,6 +66,11 @@ class PatternAxes:
         return float(
             sum(t * (entries / len(o) + _PROPOSAL) for t, o in zip(tries, self.orders, strict=True))
         )
+
+    @property
+    def valuing(self) -> float:
+        """Rough time of valuing an order, in the same unit."""
+        return float(_MASKS * self._items[0].size)
 
     def look(self, axis: int) -> float:
         """Make ready for moving an axis; return the value of the orders."""
