@@ -76,6 +76,8 @@ def tile_wise(
     Guo, Hsueh, Leng, et al.: Accelerating sparse DNN models without hardware-support via
     tile-wise sparsity, SC 2020, arXiv 2008.13006.
     """
+    if not 0 <= apriori <= 0.5:
+        raise ValueError(f"apriori is a share of each end: it must lie in [0, 0.5], got {apriori}.")
     matrices = [taps_as_columns(scores).astype(np.float64) for scores in layers]
     size = sum(matrix.size for matrix in matrices)
     over = share_of(pattern.overlay, size) if pattern.overlay else 0
