@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.kernels.hinm import tile_steps
-from permsearch.kernels.hinm_rows import tile_sums, vector_benefits
+from permsearch.kernels.hinm_rows import tile_sums
 from permsearch.kernels.rng import seeded
 from permsearch.layout import taps_outside
 from permsearch.patterns import HiNM
-from permsearch.solvers._noisy import grouped
+from permsearch.solvers._clusters import Clusters, Grouping
 from permsearch.solvers.matrices import MatrixPart
 
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
 _BANK = 1 << 16  # normals
+_PER_ENTRY = 10  # a float is priced in the time that bytes are priced in as many entries
 _REACH = 1.6  # times the share of a row that is kept: what of it counts when rows are grouped
 
 
@@ -58,8 +59,10 @@ class Search:
 
     Attributes
     ----------
-    rows
-        The present order of the rows; `best_rows` are the best for the vectors so far.
+    rows, cols
+        The order of the rows, set by `cut`, and that of the columns, which stays.
+    clusters
+        The rows while they are being grouped; None where they stay or all vectors are kept.
     tiles
         Made by `cut`; tap after tap.
     """
@@ -70,13 +73,27 @@ class Search:
         self.rows, self.cols = part.split(order)
         self.scores: F32 = np.ascontiguousarray(taps_outside(part.scores)[:, self.cols])
         self.kept = self.pattern.count(len(self.cols))
-        self.clustered = self.kept < len(self.cols) and "rows" in part.free
-        self.best_rows, self._best = self.rows.copy(), -1.0
         self._bank = rng.standard_normal(_BANK, dtype=np.float32)
         self._excess = self._thresholded()
-        shape = (len(self.scores) // len(self.rows), len(self.rows), len(self.cols))
-        self._columns: F32 = np.ascontiguousarray(self._excess.reshape(shape).transpose(0, 2, 1))
         self.tiles: list[Tile] = []
+        self.clusters: Clusters | None = None
+        if self.kept < len(self.cols) and "rows" in part.free:
+            self.clusters = Clusters(self._grouping(), self.rows, rng)
+
+    def _grouping(self) -> Grouping:
+        """Return what is to be clustered: rows with the columns of all taps side by side."""
+        taps = len(self.scores) // len(self.rows)
+        by_tap = self._excess.reshape(taps, len(self.rows), -1)
+        matrix = np.ascontiguousarray(np.concatenate(list(by_tap), axis=1))
+        first = np.arange(0, len(self.rows) + 1, self.pattern.v)
+        area = self.kept * taps * self.pattern.v
+        return Grouping(matrix, first, area, together=False, live=len(first) - 1)
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of rows that take about as long as a step of the columns."""
+        assert self.clusters is not None
+        return max(1, round(_PER_ENTRY * self.effort / self.clusters.work))
 
     def _thresholded(self) -> F32:
         """Return what entries exceed a level of their row by.
@@ -92,32 +109,13 @@ class Search:
         excess: F32 = np.maximum(self.scores - level[:, None], np.float32(0))
         return excess
 
-    def _vectors(self) -> tuple[F32, I64]:
-        """Return the sums of the tiles' vectors above the level, and the best vectors."""
-        v, width = self.pattern.v, self.scores.shape[1]
-        sums = np.empty((len(self.scores) // v, width), np.float32)
-        tile_sums(self._excess, self.rows, v, sums)
-        live = np.argpartition(sums, width - self.kept, axis=1)[:, width - self.kept :]
-        live.sort(axis=1)
-        self._keep(float(np.take_along_axis(sums, live, axis=1).sum(dtype=np.float64)))
-        return sums, live
-
-    def move_rows(self, noise: float) -> None:
-        """Put every row into the tile whose best vectors suit it best, under noise."""
-        _, live = self._vectors()
-        benefits = np.empty((len(self.rows) // self.pattern.v, len(self.rows)), np.float32)
-        vector_benefits(self._columns, live, benefits)
-        self.rows = grouped(benefits, self.pattern.v, noise, self.rng)
-
-    def _keep(self, value: float) -> None:
-        if value > self._best * (1 + 1e-7):
-            self._best, self.best_rows = value, self.rows.copy()
-
     def cut(self) -> None:
         """Begin anew with the best vectors of the best rows, in stored order."""
-        self._vectors()
-        self.rows = self.best_rows.copy()
-        ranked = np.argsort(-self._vectors()[0], axis=1, kind="stable")
+        if self.clusters is not None:
+            self.rows = self.clusters.best.copy()
+        sums = np.empty((len(self.scores) // self.pattern.v, len(self.cols)), np.float32)
+        tile_sums(self._excess, self.rows, self.pattern.v, sums)
+        ranked = np.argsort(-sums, axis=1, kind="stable")
         v, count = self.pattern.v, len(self.rows)
         self.tiles = []
         for t, best in enumerate(ranked):

@@ -21,48 +21,51 @@ if TYPE_CHECKING:
 
 _OPENING = 6  # steps of rows, and as many of columns
 _TAIL = 0.2  # part of the rows' and of the columns' schedule without noise
-_LONG = 150  # steps of rows from which their noise begins in full
 _SWEEP = 3e7  # entries priced between two reports, about 10 ms
 _DEFAULT = 2e10  # entries where nothing limits the run
 _MOST_STEPS, _LEAST_STEPS = 1500, 60
 _ROW_SHARE = 0.5  # of the steps
+_SPEED_UP = 1.3  # the first steps are slower than those that follow
 
 
 @dataclass(frozen=True, slots=True)
 class HiNMSearch(MatrixSolver):
     """Group rows that like the same vectors, then give each tile its own columns and groups.
 
-    Rows come first, if they are free. A step puts all rows where the best vectors of the tiles
-    suit them best (a balanced assignment) under Gaussian noise that falls to zero. What counts
-    of an entry is what it exceeds a level of its row by, since entries far below those that a row
-    keeps are dropped inside its groups in any case.
+    Rows come first, if they are free: as for vectors (see `permsearch.solvers.Shuffle`) a step
+    takes one row out of every tile and puts them back where they do best, many times, under
+    Gaussian noise that falls to zero. What counts of an entry is what it exceeds a level of its
+    row by, since entries far below those that a row keeps are dropped inside its groups in any
+    case.
 
     Then columns, which need no order in the weight: a step takes one column out of every group of
     a tile and fills the holes from these and from dropped ones, so that vectors that were dropped
     for their sum come in where they serve the groups; again by assignments under falling noise.
 
-    The first 12 steps are a quick search of both kinds. The schedule then fills the budget, half
-    of its steps with rows; without a criterion it has up to 1500 steps, fewer for large weights.
+    The first steps, up to 13, are a quick search of both kinds. The schedule then fills the
+    budget, half of its steps with rows; without a criterion it has up to 1500 steps, fewer for
+    large weights.
     The stored order of columns stays as it is.
 
     Parameters
     ----------
     noise
-        Of rows at the beginning, in standard deviations of a row's worth in the tiles.
+        Of rows at the beginning, in standard deviations of what counts of the entries, times the
+        root of the vectors that a tile keeps.
     column_noise
-        Of columns at the beginning, likewise.
+        Of columns at the beginning, in standard deviations of a column's worth in the groups.
 
     References
     ----------
     The pattern is that of Yu et al., arXiv 2407.20496; their own search is `gyro`.
     """
 
-    noise: float = 1.0
+    noise: float = 0.4
     column_noise: float = 0.1
 
     patterns: ClassVar[tuple[type, ...]] = (HiNM,)
     scheduled: ClassVar[bool] = True
-    warm_steps: ClassVar[int] = 2 * _OPENING + 8
+    warm_steps: ClassVar[int] = 2 * _OPENING + 9
 
     def __post_init__(self) -> None:
         for name in ("noise", "column_noise"):
@@ -88,45 +91,57 @@ class HiNMSearch(MatrixSolver):
         from permsearch.solvers._hinm_search import Search
 
         search = Search(part, order, rng)
-        begun = budget.used()
-        rows = budget.sweep(_OPENING) if search.clustered else 0
-        for _ in range(rows):
-            search.move_rows(0.0)
-            yield Step(1, order, 0.0)
+        yield from _reassigned(search, order, budget.sweep(_OPENING))
         search.cut()
-        middle = budget.used()
+        begun = budget.used()
         columns = budget.sweep(_OPENING)
-        if columns:
-            search.move_columns(np.zeros(columns))
-            yield _report(part, search, columns)
-        row_time = (middle - begun) / max(1, rows)
-        column_time = (budget.used() - middle) / max(1, columns)
-        share = _ROW_SHARE if search.clustered else 0.0
-        step = share * row_time + (1 - share) * column_time
+        search.move_columns(np.zeros(columns))
+        yield _report(part, search, columns)
+        seconds = (budget.used() - begun) / max(1, columns)
+        if search.clusters is not None:
+            begun = budget.used()
+            search.clusters.anneal(np.full(search.exchanges, self.noise))
+            yield Step(1, order, 0.0)
+            seconds = (seconds + budget.used() - begun) / 2
         default = int(min(_MOST_STEPS, max(_LEAST_STEPS, _DEFAULT / search.effort)))
-        steps = budget.left(1 / max(step, 1e-9), default)
-        yield from self._anneal(part, search, round(share * steps), steps - round(share * steps))
+        steps = budget.left(_SPEED_UP / max(seconds, 1e-9), default)
+        rows = 0 if search.clusters is None else round(_ROW_SHARE * steps)
+        yield from self._move_rows(search, order, rows)
+        yield from self._move_columns(part, search, steps - rows)
 
-    def _anneal(self, part: MatrixPart, search: Search, rows: int, columns: int) -> Iterator[Step]:
-        """Yield while the noise falls over so many steps of rows, then of columns."""
-        import numpy as np
+    def _move_rows(self, search: Search, order: NDArray[np.int64], steps: int) -> Iterator[Step]:
+        """Yield while the noise of the rows falls over so many steps; then cut tiles anew."""
+        if search.clusters is None or steps == 0:
+            return
+        size = search.exchanges
+        noises = _falling(self.noise, steps * size)
+        for first in range(0, steps * size, size):
+            search.clusters.anneal(noises[first : first + size])
+            yield Step(1, order, 0.0, planned=True)
+        search.cut()
 
-        hot = min(1.0, math.sqrt(rows / _LONG))
-        for noise in _falling(self.noise * hot, rows):
-            search.move_rows(float(noise))
-            yield Step(1, part.join(search.rows, search.cols), 0.0, planned=True)
-        if rows:
-            search.cut()
-        noises = _falling(self.column_noise, columns)
-        quiet = int(np.count_nonzero(noises))
+    def _move_columns(self, part: MatrixPart, search: Search, steps: int) -> Iterator[Step]:
+        """Yield while the noise of the columns falls over so many steps."""
+        noises = _falling(self.column_noise, steps)
+        quiet = steps - math.ceil(_TAIL * steps)
         sweep = max(1, int(_SWEEP / search.effort))
-        for first in range(0, columns, sweep):
+        for first in range(0, steps, sweep):
             if first >= quiet > first - sweep:
                 for tile in search.tiles:
                     tile.back_to_best()
             some = noises[first : first + sweep]
             search.move_columns(some)
             yield _report(part, search, len(some), planned=True)
+
+
+def _reassigned(search: Search, order: NDArray[np.int64], most: int) -> Iterator[Step]:
+    """Deal all rows anew while that gains, which finds clusters that are there."""
+    for _ in range(most if search.clusters is not None else 0):
+        assert search.clusters is not None
+        gains = search.clusters.reassign()
+        yield Step(1, order, 0.0)
+        if not gains:
+            return
 
 
 def _falling(hot: float, steps: int) -> NDArray[np.float64]:
