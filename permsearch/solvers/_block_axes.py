@@ -35,7 +35,7 @@ class BlockAxes:
     sizes
         Rows and columns of a block. Items of an axis that fill no group stay where they are.
     kept
-        Blocks that stay.
+        Blocks that stay; all where there are fewer.
     orders
         Of rows and columns; updated by the search.
     rng
@@ -55,7 +55,6 @@ class BlockAxes:
             np.ascontiguousarray(by_tap.transpose(0, 2, 1)),  # rows, taps, columns
             np.ascontiguousarray(by_tap.transpose(1, 2, 0)),
         )
-        self.sizes, self.kept, self.orders = sizes, kept, orders
         self.groups = tuple(len(o) // s for o, s in zip(orders, sizes, strict=True))
         taps = by_tap.shape[2]
         widths = (taps * self.groups[COLS], taps * self.groups[ROWS])
@@ -65,6 +64,8 @@ class BlockAxes:
         self.blocks = [
             np.empty((self.groups[axis], widths[axis]), np.float32) for axis in (ROWS, COLS)
         ]
+        self.sizes, self.orders = sizes, orders
+        self.kept = min(kept, self.blocks[ROWS].size)
         self.units = [1.0, 1.0]
         self._tries = _FLAT_TRIES if 1 in sizes else _TRIES
         self.price = np.float32(0)

@@ -29,8 +29,7 @@ def axes_of(part: MatrixPart, order: I64, rng: np.random.Generator) -> BlockAxes
     assert isinstance(pattern, Block | UnalignedBlock)
     sizes = pattern.shape if isinstance(pattern, Block) else (1, pattern.size)
     rows, cols = part.split(order.copy())
-    kept = pattern.count(part.scores.shape)
-    return BlockAxes(part.scores, sizes, kept, (rows, cols), rng)
+    return BlockAxes(part.scores, sizes, pattern.count(part.scores.shape), (rows, cols), rng)
 
 
 def greedy_turns(state: BlockAxes, axes: tuple[int, ...]) -> Iterator[tuple[float, bool]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from permsearch.checks import check_number
 from permsearch.patterns import Block, UnalignedBlock
+from permsearch.problem import Problem, Term
 from permsearch.solvers.matrices import MatrixPart, MatrixSolver
 from permsearch.solvers.run import Budget, Step
 from permsearch.stop import MaxSteps, StoppingCriterion
@@ -75,6 +76,14 @@ class Blocks(MatrixSolver):
     def default_stop(self) -> StoppingCriterion:
         """Run for 2000 steps."""
         return MaxSteps(_DEFAULT_STEPS)
+
+    def refuses(self, problem: Problem, term: Term) -> str | None:
+        """Say why a term cannot be searched although its variables are its own, or None."""
+        pattern, columns = term.pattern, term.scores.shape[1]
+        if isinstance(pattern, UnalignedBlock) and columns < 2 * pattern.size:
+            what = term.name or "the weight"
+            return f"{columns} columns of {what} are too few for two blocks of {pattern}"
+        return MatrixSolver.refuses(self, problem, term)
 
     def _run(
         self,

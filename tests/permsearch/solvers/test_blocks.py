@@ -79,6 +79,18 @@ def test_columns_of_unaligned_blocks_gain() -> None:
     assert odd.score > odd.baseline
 
 
+@pytest.mark.parametrize("shape", [(5, 3, 3, 3), (5, 7, 2), (4, 8, 3), (1, 9)], ids=str)
+@pytest.mark.parametrize("kept", [0.45, 0.9, 1.0])
+def test_unaligned_blocks_of_few_channels(shape: tuple[int, ...], kept: float) -> None:
+    """Channels too few for two blocks fall back to swaps; shares above what is aligned are kept."""
+    weight = ps.instances.gaussian(shape[0], int(np.prod(shape[1:])), seed=1).reshape(shape)
+    problem = ps.single(weight, ps.UnalignedBlock(4, kept))
+    refusal = Blocks().supports(problem)
+    assert (refusal is not None and "too few" in refusal) == (shape[1] < 8)
+    for stop in (ps.MaxSteps(30), ps.MaxCpuSeconds(0.02)):
+        check_result(ps.solve(problem, stop=stop), problem)
+
+
 def test_a_run_limited_in_time_is_repeated_by_its_steps() -> None:
     """Whatever the clock allowed, so many steps give the same orders again."""
     weight = ps.instances.gaussian(96, 96, seed=7)
