@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import sysconfig
 import tempfile
@@ -79,11 +80,10 @@ def load(recipe: Recipe) -> Any:
         When it cannot be built or loaded, with what is missing.
     """
     namespace = getattr(torch.ops, recipe.name)
-    root = cache_root()
-    folder = root / f"{recipe.name}-{recipe.digest()}"
+    folder = _folder(recipe)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(root / f"{folder.name}.lock"):
+        with _locked(folder.with_name(f"{folder.name}.lock")):
             if not _load_ready(recipe, folder):
                 _build(recipe, folder)
                 _mark_ready(recipe, folder)
@@ -93,6 +93,19 @@ def load(recipe: Recipe) -> Any:
             "SPARSEKERNELS_CACHE to one that can be written."
         ) from error
     return namespace
+
+
+def is_built(recipe: Recipe) -> bool:
+    """Return whether a finished library lies in the cache; nothing is loaded or written."""
+    folder = _folder(recipe)
+    try:
+        return (folder / "ready").read_text() == _sum(_library(recipe, folder))
+    except OSError:
+        return False
+
+
+def _folder(recipe: Recipe) -> Path:
+    return cache_root() / f"{recipe.name}-{recipe.digest()}"
 
 
 def _library(recipe: Recipe, folder: Path) -> Path:
@@ -146,8 +159,8 @@ def _build(recipe: Recipe, folder: Path) -> None:
 def _first_error(text: str) -> str:
     """Return the line of a compiler's output that says most."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower()]
-    return (telling or lines or ["no message"])[min(1, len(telling) - 1) if telling else 0]
+    telling = [line for line in lines if re.search(r"\berror:", line)]
+    return (telling or lines or ["no message"])[0]
 
 
 def check_tools() -> None:

@@ -107,21 +107,14 @@ def sheet_of(weight: Any, mask: Any, rows: Any, cols: Any) -> Sheet:
     if max(matrix.shape) > LIMIT:
         raise PackError(f"a matrix of {tuple(matrix.shape)} needs indices of more than 32 bits.")
     row_ids = _order("rows", rows, len(matrix), weight.device)
-    col_ids = _columns(cols, weight, weight.device)
+    col_ids, channels = _columns(cols, weight, weight.device)
     weight = torch.where(kept, matrix, torch.zeros_like(matrix))  # a masked NaN is no value
+    # row and column -1, beyond the last, are the zeros that a search padded with
+    grown = torch.nn.functional.pad(weight, (0, 1, 0, 1))
+    grown_mask = torch.nn.functional.pad(kept.to(torch.uint8), (0, 1, 0, 1)).bool()
     return Sheet(
-        weight[row_ids][:, col_ids],
-        kept[row_ids][:, col_ids],
-        row_ids,
-        col_ids,
-        _channels(cols, mask),
+        grown[row_ids][:, col_ids], grown_mask[row_ids][:, col_ids], row_ids, col_ids, channels
     )
-
-
-def _channels(cols: Any, weight: Tensor) -> int:
-    """Return how many columns count as one tap: all of them where the order mixes taps."""
-    matrix = weight.numel() // weight.shape[0] if weight.shape[0] else 0
-    return matrix if cols is not None and len(cols) != weight.shape[1] else weight.shape[1]
 
 
 def _weight(weight: Any) -> Tensor:
@@ -137,28 +130,32 @@ def _weight(weight: Any) -> Tensor:
     return weight
 
 
-def _columns(cols: Any, weight: Tensor, device: torch.device) -> Tensor:
-    """Return the order of all columns of the matrix from one of channels, or of all of them."""
+def _columns(cols: Any, weight: Tensor, device: torch.device) -> tuple[Tensor, int]:
+    """Return the order of all columns of the matrix, from one of channels or of all of them.
+
+    The second number is how many columns count as one tap: all where the order mixes taps.
+    """
     channels, total = weight.shape[1], weight[0].numel() if weight.shape[0] else 0
-    if cols is not None and len(cols) == total:
-        return _order("cols", cols, total, device)
+    if cols is not None and channels != total and len(cols) == total:
+        return _order("cols", cols, total, device), total
     order = _order("cols", cols, channels, device)
     taps = torch.arange(total // max(channels, 1), device=device)[:, None]
-    return (taps * channels + order).reshape(-1)
+    placed = torch.where(order < 0, -1, taps * channels + order)
+    return placed.reshape(-1), len(order)
 
 
 def _order(name: str, order: Any, count: int, device: torch.device) -> Tensor:
+    """Return an order of `count` things, -1 for each number beyond them (padding)."""
     if order is None:
         return torch.arange(count, device=device)
     found = torch.as_tensor(order, device=device)
     if found.dim() != 1 or found.is_floating_point() or found.dtype == torch.bool:
         raise PackError(f"{name} is no order: {count} integers are needed.")
     found = found.long()
-    if len(found) != count or not torch.equal(
-        found.sort().values, torch.arange(count, device=device)
-    ):
+    every = torch.arange(len(found), device=device)
+    if len(found) < count or not torch.equal(found.sort().values, every):
         raise PackError(
             f"{name} is no order of {count}: each of 0..{count - 1} has to stand in it once, "
             f"got {len(found)} numbers."
         )
-    return found
+    return torch.where(found < count, found, -1)

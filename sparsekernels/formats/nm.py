@@ -45,7 +45,8 @@ class NMWeight(PackedWeight):
     @classmethod
     def pack(cls, sheet: Sheet, spec: Spec, shape: tuple[int, ...]) -> Self:
         """Return the packed weight of a sheet; its row order does not matter and is undone."""
-        channels, plain = sheet.channels, torch.arange(len(sheet.cols), device=sheet.cols.device)
+        plain = torch.arange(math.prod(shape[1:]), device=sheet.cols.device)
+        real = len(plain) if sheet.channels >= len(plain) else shape[1]
         sheet = sheet.padded(1, spec.m)
         over = int((sheet.mask.reshape(-1, spec.m).sum(-1) > spec.n).sum())
         if over:
@@ -53,7 +54,7 @@ class NMWeight(PackedWeight):
                 f"the mask is not {spec.text}: {over} groups of {spec.m} columns keep more than "
                 f"{spec.n}; pass the column order under which it is."
             )
-        back = sheet.rows.argsort()
+        back = sheet.rows.argsort()[int((sheet.rows < 0).sum()) :]
         values, meta = picked_parts(sheet.weight[back], sheet.mask[back], spec.n, spec.m)
         same = torch.equal(sheet.cols, plain) if len(sheet.cols) == len(plain) else False
         return cls(
@@ -64,7 +65,7 @@ class NMWeight(PackedWeight):
             n=spec.n,
             m=spec.m,
             cols=None if same else sheet.cols.clamp(min=0).int(),
-            pad=sheet.channels - channels,
+            pad=sheet.channels - real,
         )
 
     @property

@@ -178,7 +178,7 @@ def _tile_tensors(sheet: Sheet, parts: list[tuple[Tensor, Tensor]]) -> dict[str,
 
 
 def _csr(sheet: Sheet, single: Tensor) -> dict[str, Tensor]:
-    back = sheet.rows.argsort()
+    back = sheet.rows.argsort()[int((sheet.rows < 0).sum()) :]
     single, weight = single[back], sheet.weight[back]
     counts = single.sum(1).tolist()
     return {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.sparse import _semi_structured_conversions as theirs
 
+import permsearch as ps
 import sparsekernels as sk
 from sparsekernels.formats import bits
 from tests.sparsekernels import drawn
@@ -189,3 +191,21 @@ def test_moving_to_another_type_keeps_the_places() -> None:
     lower = packed.to(torch.bfloat16)
     assert lower.overlay.dtype == torch.bfloat16
     assert torch.equal(lower.unpack(), packed.unpack().bfloat16())
+
+
+@pytest.mark.parametrize("pattern", ["2:4", "vector:8@0.5", "8:2:8", "block:8x4@0.5"])
+def test_orders_that_name_padding_are_taken(pattern: str) -> None:
+    """A search that padded rows and columns names them beyond the last: they hold nothing."""
+    found = ps.search(
+        np.random.default_rng(0).standard_normal((13, 11)),
+        pattern,
+        solver="random",
+        pad=True,
+        stop=ps.MaxSteps(2),
+    )
+    weight = torch.randn(13, 11, generator=generator())
+    mask = torch.from_numpy(np.ascontiguousarray(found.mask))
+    packed = sk.pack(weight, mask, pattern, found.rows, found.cols)
+    assert torch.equal(packed.unpack(), weight * mask)
+    x = torch.randn(20, 11, generator=generator())
+    torch.testing.assert_close(sk.linear(x, packed), x @ (weight * mask).t(), rtol=1e-4, atol=1e-4)
