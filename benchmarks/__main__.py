@@ -25,6 +25,7 @@ PARTS = {
     "limits": "benchmarks.limits",
     "pruning": "benchmarks.pairs_pruning",
     "patterns": "benchmarks.patterns",
+    "row_groups": "benchmarks.row_groups",
     "allocation": "benchmarks.allocation",
     "networks": "benchmarks.networks",
 }
