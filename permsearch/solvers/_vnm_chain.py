@@ -63,7 +63,7 @@ class Chain:
         self.taps = len(self.scores) // len(self.rows)
         self.strips, self.groups = len(self.rows) // self.v, len(self.cols) // self.m
         self._all, self._others = pair_numbers(self.m), pair_numbers(self.m - 1)
-        self._pairs = set_pairs(self.m) if exchanges else np.empty((0, 2), np.int64)
+        self._pairs = np.empty((0, 2), np.int64)  # made when they are needed
         self._columns = self._turned()
         self._live = np.empty((self.taps * self.strips, self.groups, 4), np.int64)
         self._row_unit = self._column_unit = -1.0  # of noise; measured when they are needed
@@ -93,10 +93,13 @@ class Chain:
         self._columns = self._turned()
         self.value = self._choose()
 
-    def step(self, noise: float, column_noise: float) -> None:
-        """Move rows and columns, those that are free, and value where that leads."""
+    def step(self, noise: float, column_noise: float, *, exchange: bool = False) -> None:
+        """Move rows and columns, those that are free, and value where that leads.
+
+        `exchange` moves rows by exchanges in this step, whatever is usual.
+        """
         if "rows" in self.free:
-            self._exchange(noise) if self.exchanges else self._regroup(noise)
+            self._exchange(noise) if self.exchanges or exchange else self._regroup(noise)
             self._columns = self._turned()
         if "cols" in self.free:
             self._move_columns(column_noise)
@@ -113,6 +116,8 @@ class Chain:
 
     def _exchange(self, noise: float) -> None:
         """Take one row out of every strip and put them back, again and again, under noise."""
+        if not len(self._pairs):
+            self._pairs = set_pairs(self.m)
         listed = min(_LISTED, len(self._pairs))
         shape = (self.taps * self.strips, self.groups, listed)
         best, worth = np.empty(shape, np.int64), np.empty(shape, np.float32)

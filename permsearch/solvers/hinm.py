@@ -95,8 +95,11 @@ class HiNMSearch(MatrixSolver):
         search.cut()
         begun = budget.used()
         columns = budget.sweep(_OPENING)
-        search.move_columns(np.zeros(columns))
-        yield _report(part, search, columns)
+        sweep = max(1, int(_SWEEP / search.effort))
+        for first in range(0, columns, sweep):
+            some = np.zeros(min(sweep, columns - first))
+            search.move_columns(some)
+            yield _report(part, search, len(some))
         seconds = (budget.used() - begun) / max(1, columns)
         if search.clusters is not None:
             begun = budget.used()

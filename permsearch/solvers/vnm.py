@@ -40,7 +40,8 @@ class VNMSearch(MatrixSolver):
     weights, where every row is held by its own vote in its strip's choice, a step instead
     takes up to 32 times one row out of every strip and puts them back where they do best.
 
-    The first 12 steps are without noise, which is what a short run gets; 4 hot ones follow. The
+    The first 12 steps are without noise, which is what a short run gets, the last of them with
+    exchanges, which free rows that assignments cannot move; 4 hot ones follow. The
     schedule then fills the budget; without a criterion it has up to 1000 steps, fewer for large
     weights.
 
@@ -96,8 +97,8 @@ class VNMSearch(MatrixSolver):
         exchanges = self.rows == "exchange" or (self.rows == "auto" and large)
         chain = Chain(part, order, rng, exchanges=exchanges)
         begun = budget.used()
-        for _ in range(budget.sweep(_OPENING)):
-            chain.step(0.0, 0.0)
+        for done in range(budget.sweep(_OPENING)):
+            chain.step(0.0, 0.0, exchange=done == _OPENING - 1)
             yield _report(part, chain, 1)
         middle = budget.used()
         for _ in range(budget.sweep(_SOAK)):
