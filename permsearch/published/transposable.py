@@ -94,7 +94,8 @@ def _by_block(scores: Scores, pattern: TransposableNM, rule: Callable[[Blocks], 
 
 
 def _relative(blocks: Blocks) -> Blocks:
-    """Return blocks in units of their largest entries."""
+    """Return blocks in units of their largest entries, in float32 at least."""
+    blocks = blocks.astype(np.result_type(blocks, np.float32), copy=False)
     top = blocks.max(axis=(1, 2), keepdims=True)
     relative = np.zeros_like(blocks)
     np.divide(blocks, top, out=relative, where=top > 0)

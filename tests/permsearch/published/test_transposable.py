@@ -71,10 +71,11 @@ def test_blocks_are_cut_from_rows_and_columns(rule: object) -> None:
 
 
 @pytest.mark.parametrize("rule", [flow_mask, two_approximation_mask, entropic_mask])
-def test_zeros_and_ties_are_masked(rule: object) -> None:
-    """A weight of zeros or of one value alone gets a mask like any other."""
+def test_zeros_ties_and_half_precision_are_masked(rule: object) -> None:
+    """A weight of zeros, of one value alone or of float16 gets a mask like any other."""
     assert callable(rule)
-    for scores in (np.zeros((8, 8)), np.ones((8, 8))):
+    half = np.random.default_rng(0).random((8, 8)).astype(np.float16)
+    for scores in (np.zeros((8, 8)), np.ones((8, 8)), half):
         mask = rule(scores, TransposableNM(4, 8))
         assert NM(4, 8).accepts(mask)
         assert NM(4, 8).accepts(mask.T)
