@@ -175,6 +175,9 @@ def masks_of(blocks: NDArray[Any], n: int) -> NDArray[np.bool_]:
 
     Blocks do not depend on each other, so the masks are the same on any number of threads.
     """
+    blocks = blocks.astype(
+        np.result_type(blocks, np.float32), copy=False
+    )  # kernels take no float16
     masks = np.empty(blocks.shape, np.bool_)
     threads = min(numba.get_num_threads(), blocks.size // _WORTH_SPLITTING)
     if threads <= 1:

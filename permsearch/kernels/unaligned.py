@@ -145,7 +145,8 @@ def best_starts(matrix: NDArray[Any], size: int, kept: int) -> tuple[NDArray[np.
     float
         The price bound, not rounded up.
     """
-    matrix = np.ascontiguousarray(matrix)
+    # kernels take no float16
+    matrix = np.ascontiguousarray(matrix, np.result_type(matrix, np.float32))
     starts = np.zeros(matrix.shape, dtype=np.bool_)
     most = float(matrix.max(initial=0.0)) * size * 2
     if most == 0:

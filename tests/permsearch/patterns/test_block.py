@@ -133,3 +133,11 @@ def test_axes_are_those_along_which_blocks_are_long() -> None:
     assert Block((2, 1), 0.5).axes == {"rows"}
     assert Block((1, 2), 0.5).axes == {"cols"}
     assert Block((2, 2), 1.0).axes == frozenset()
+
+
+def test_half_precision_is_masked() -> None:
+    """Scores as checkpoints store them get the mask that they get when widened."""
+    scores = np.random.default_rng(0).random((16, 16)).astype(np.float16)
+    pattern = Block((4, 4), 0.5)
+    assert np.array_equal(pattern.keep(scores), pattern.keep(scores.astype(np.float32)))
+    check_pattern(pattern, scores)

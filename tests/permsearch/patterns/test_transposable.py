@@ -143,3 +143,11 @@ def test_shapes_that_do_not_tile_name_the_axis() -> None:
         TransposableNM(2, 4).check((6, 8))
     with pytest.raises(ps.PatternError, match=r"6 columns do not split into groups of 4"):
         TransposableNM(2, 4).check((8, 6))
+
+
+def test_half_precision_is_masked() -> None:
+    """Scores as checkpoints store them get the mask that they get when widened."""
+    scores = np.random.default_rng(0).random((16, 16)).astype(np.float16)
+    pattern = TransposableNM(2, 4)
+    assert np.array_equal(pattern.keep(scores), pattern.keep(scores.astype(np.float32)))
+    check_pattern(pattern, scores)

@@ -122,3 +122,11 @@ def test_what_fits_into_rows_is_the_most() -> None:
     """A share of one keeps what whole blocks can, and the order of the columns still matters."""
     assert UnalignedBlock(2, 1.0).count((3, 5)) == 6
     assert UnalignedBlock(2, 1.0).retained(np.array([[5.0, 1.0, 1.0, 1.0, 4.0]])) == 11.0
+
+
+def test_half_precision_is_masked() -> None:
+    """Scores as checkpoints store them get the mask that they get when widened."""
+    scores = np.random.default_rng(0).random((16, 16)).astype(np.float16)
+    pattern = UnalignedBlock(4, 0.5)
+    assert np.array_equal(pattern.keep(scores), pattern.keep(scores.astype(np.float32)))
+    check_pattern(pattern, scores)
