@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from permsearch.checks import check_number
+from permsearch.layout import taps_as_rows
 from permsearch.patterns import VNM
 from permsearch.solvers.base import Budget, Step
 from permsearch.solvers.matrices import MatrixPart, MatrixSolver
+from permsearch.stack import Stack
 from permsearch.stop import Never, StoppingCriterion
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ _SOAK = 4  # hot ones
 _LONG = 150  # steps from which the noise begins in full
 _TAIL = 0.1  # part of the schedule without noise
 _SWEEP = 2e7  # entries priced between two reports, about 10 ms
-_DEFAULT = 4e9  # entries priced where nothing limits the run
+_DEFAULT = 6e9  # entries priced where nothing limits the run
 _MOST_STEPS, _LEAST_STEPS = 1000, 30
 _LARGE = 1 << 22  # entries from which rows are exchanged
 
@@ -44,6 +46,8 @@ class VNMSearch(MatrixSolver):
     exchanges, which free rows that assignments cannot move; 4 hot ones follow. The
     schedule then fills the budget; without a criterion it has up to 1000 steps, fewer for large
     weights.
+
+    V = 1 and M = 4 are plain 2:M, which is left to what `auto` takes for it.
 
     Parameters
     ----------
@@ -93,6 +97,10 @@ class VNMSearch(MatrixSolver):
     ) -> Iterator[Step]:
         from permsearch.solvers._vnm_chain import Chain
 
+        assert isinstance(part.pattern, VNM)
+        if "rows" not in part.pattern.axes and part.scores.shape[1] > part.pattern.m:
+            yield from _plain(part, part.pattern, order, rng, budget)
+            return
         large = part.scores.size >= _LARGE
         exchanges = self.rows == "exchange" or (self.rows == "auto" and large)
         chain = Chain(part, order, rng, exchanges=exchanges)
@@ -125,6 +133,26 @@ class VNMSearch(MatrixSolver):
             if since == sweep or step == steps - 1:
                 yield _report(part, chain, since, planned=True)
                 since = 0
+
+
+def _plain(
+    part: MatrixPart,
+    pattern: VNM,
+    order: NDArray[np.int64],
+    rng: np.random.Generator,
+    budget: Budget,
+) -> Iterator[Step]:
+    """Search for the 2:M that the pattern is where V = 1 or M = 4."""
+    import numpy as np
+
+    from permsearch.solvers.auto import method_for
+
+    rows, cols = part.split(order)
+    columns = np.ascontiguousarray(taps_as_rows(part.scores).T)
+    stack = Stack(columns, pattern.n, pattern.m, 1.0)
+    method = method_for(len(columns), pattern.m)
+    for step in method._run(stack, cols.copy(), rng, budget):  # noqa: SLF001
+        yield replace(step, order=part.join(rows, step.order))
 
 
 def _report(part: MatrixPart, chain: Chain, steps: int, *, planned: bool = False) -> Step:

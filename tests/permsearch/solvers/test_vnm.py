@@ -51,6 +51,16 @@ def test_taps_share_their_orders() -> None:
         assert result.score > result.baseline * 1.01
 
 
+@pytest.mark.parametrize(("text", "plain"), [("1:2:8", "2:8"), ("8:2:4", "2:4")])
+@pytest.mark.parametrize("columns", [16, 48])
+def test_plain_sparsity_is_searched_as_such(text: str, plain: str, columns: int) -> None:
+    """Where no row shares anything the result is that of N:M, step by step."""
+    weight = gaussian(16, columns)
+    one, two = (ps.search(weight, name, stop=ps.MaxSteps(80), seed=4) for name in (text, plain))
+    assert one.score == pytest.approx(two.score, rel=1e-9)
+    assert one.status is two.status
+
+
 def test_planted_strips_are_found() -> None:
     """Rows of a weight that has the pattern but for their order are put back exactly."""
     result = ps.search(
