@@ -41,10 +41,15 @@ EXPAND = "_blocks.13._expand_conv.weight"
 
 
 def _weight(name: str) -> NDArray[Any]:
-    if name != "expand":
-        return np.abs(matrix(name)).astype(np.float32)
-    found = open_tensors(SHARED / "efficientnet_lite0.safetensors").read(EXPAND)
-    return np.abs(np.asarray(found)).astype(np.float32)
+    if name == "expand":
+        source = open_tensors(SHARED / "efficientnet_lite0.safetensors")
+        return _scores(np.asarray(source.read(EXPAND)))
+    return _scores(matrix(name))
+
+
+def _scores(weight: NDArray[Any]) -> NDArray[np.float32]:
+    scores: NDArray[np.float32] = np.abs(weight).astype(np.float32)
+    return scores
 
 
 def _searched(pattern: str, name: str, seconds: float) -> dict[str, Any]:
@@ -97,7 +102,7 @@ def _layers() -> dict[str, NDArray[Any]]:
     source = open_tensors(SHARED / "minilm.safetensors")
     names = [name for name in source.names() if "encoder.layer.0." in name]
     read = {name: np.asarray(source.read(name)) for name in names}
-    return {name: np.abs(w).astype(np.float32) for name, w in read.items() if w.ndim == 2}
+    return {name: _scores(weight) for name, weight in read.items() if weight.ndim == 2}
 
 
 def measure(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:

@@ -44,8 +44,8 @@ class TileWise:
     --------
     >>> import numpy as np
     >>> TileWise(2, 0.5).keep(np.array([[1.0, 4.0], [2.0, 0.0], [3.0, 1.0]])).astype(int)
-    array([[1, 0],
-           [1, 0],
+    array([[0, 1],
+           [0, 1],
            [1, 0]])
     >>> str(TileWise(128, 0.25)), str(TileWise(128, 0.25, 0.01))
     ('tile:128@0.25', 'tile:128@0.25+0.01')
