@@ -7,6 +7,33 @@ from numba import njit
 
 from permsearch.kernels.vnm import pair_tables, set_values
 
+_TILE = 64
+
+
+@njit(cache=True, nogil=True)
+def turn(scores, rows, columns):
+    """Fill the columns of the scores with the rows of every tap in order.
+
+    Parameters
+    ----------
+    scores : float32 array (taps * R, C)
+    rows : int64 array (R,)
+    columns : float32 array (C, taps * R)
+        Overwritten.
+    """
+    count = rows.shape[0]
+    tile = np.empty((_TILE, _TILE), columns.dtype)  # columns a power of two apart share a cache set
+    for first in range(0, columns.shape[1], _TILE):
+        last = min(columns.shape[1], first + _TILE)
+        for start in range(0, columns.shape[0], _TILE):
+            stop = min(columns.shape[0], start + _TILE)
+            for r in range(first, last):
+                row = scores[r // count * count + rows[r % count], start:stop]
+                for c in range(row.shape[0]):
+                    tile[c, r - first] = row[c]
+            for c in range(start, stop):
+                columns[c, first:last] = tile[c - start, : last - first]
+
 
 @njit(cache=True, nogil=True)
 def live_sets(columns, order, v, numbers, live):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from permsearch.kernels.vnm import pair_numbers
 from permsearch.kernels.vnm_columns import hole_prices
 from permsearch.kernels.vnm_exchange import exchange_prices, exchange_rows, list_sets
-from permsearch.kernels.vnm_rows import live_sets, row_benefits
+from permsearch.kernels.vnm_rows import live_sets, row_benefits, turn
 from permsearch.layout import taps_outside
 from permsearch.patterns import VNM
 from permsearch.solvers._noisy import assigned, grouped, spread
@@ -64,7 +64,8 @@ class Chain:
         self.strips, self.groups = len(self.rows) // self.v, len(self.cols) // self.m
         self._all, self._others = pair_numbers(self.m), pair_numbers(self.m - 1)
         self._pairs = np.empty((0, 2), np.int64)  # made when they are needed
-        self._columns = self._turned()
+        self._columns: F32 = np.empty(self.scores.shape[::-1], np.float32)
+        self._turn()
         self._live = np.empty((self.taps * self.strips, self.groups, 4), np.int64)
         self._row_unit = self._column_unit = -1.0  # of noise; measured when they are needed
         self.value = self.best_value = self._choose()
@@ -78,10 +79,9 @@ class Chain:
         moved = min(self.groups, _MOST_GROUPS)
         return entries * (sets + self.strips / 2 + moved**2 / self.groups * _TRIED / self.m)
 
-    def _turned(self) -> F32:
-        """Return the columns, rows in their present order, tap after tap."""
-        order = np.arange(self.taps)[:, None] * len(self.rows) + self.rows
-        return np.ascontiguousarray(self.scores[order.ravel()].T)
+    def _turn(self) -> None:
+        """Bring the columns up to date: rows in their present order, tap after tap."""
+        turn(self.scores, self.rows, self._columns)
 
     def _choose(self) -> float:
         """Find the live columns of the present orders; return what they keep."""
@@ -90,7 +90,7 @@ class Chain:
     def back_to_best(self) -> None:
         """Go on from the best orders."""
         self.rows, self.cols = (order.copy() for order in self.best)
-        self._columns = self._turned()
+        self._turn()
         self.value = self._choose()
 
     def step(self, noise: float, column_noise: float, *, exchange: bool = False) -> None:
@@ -100,7 +100,7 @@ class Chain:
         """
         if "rows" in self.free:
             self._exchange(noise) if self.exchanges or exchange else self._regroup(noise)
-            self._columns = self._turned()
+            self._turn()
         if "cols" in self.free:
             self._move_columns(column_noise)
         self.value = self._choose()
@@ -125,8 +125,8 @@ class Chain:
         near = np.float32(_NEAR * float(self.scores.mean(dtype=np.float64)))
         prices = np.empty((self.strips, self.strips), np.float32)
         deck = np.argsort(self.rng.random((self.strips, self.v)), axis=1)
-        for turn in range(min(self.v, _PERIOD)):
-            place = deck[:, turn] + np.arange(self.strips) * self.v
+        for taken in range(min(self.v, _PERIOD)):
+            place = deck[:, taken] + np.arange(self.strips) * self.v
             picked = self.rows[place]
             exchange_prices(self.scores, self.cols, picked, self._pairs, near, best, worth, prices)
             if self._row_unit < 0:

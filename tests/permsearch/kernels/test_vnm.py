@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from permsearch.kernels.vnm import pair_numbers, set_count
 from permsearch.kernels.vnm_columns import hole_prices
 from permsearch.kernels.vnm_exchange import exchange_prices, exchange_rows, list_sets
-from permsearch.kernels.vnm_rows import live_sets, row_benefits
+from permsearch.kernels.vnm_rows import live_sets, row_benefits, turn
 from permsearch.solvers._vnm_chain import set_pairs
 from tests import reference_vnm as reference
 from tests import strategies
@@ -40,7 +40,9 @@ def test_live_sets_and_benefits(shape: tuple[int, int, int, int], seed: int) -> 
     scores, cols, rows = drawn(shape, seed)
     taps = len(scores) // len(rows)
     moved = stored(scores, np.arange(len(cols)), rows)
-    columns = np.ascontiguousarray(moved.T)
+    columns = np.empty(scores.shape[::-1], np.float32)
+    turn(scores, rows, columns)
+    assert np.array_equal(columns, moved.T)
     live = np.empty((taps * strips, groups, 4), np.int64)
     total = live_sets(columns, cols, v, pair_numbers(m), live)
     assert total == pytest.approx(reference.retained_vnm(moved[:, cols], v, m), rel=1e-5)
