@@ -16,7 +16,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
-.PHONY: help install demo test lint format bench constraints clean
+.PHONY: help install demo test lint format bench bench-kernels constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make lint    ruff (rules and format) and mypy --strict'
 	@echo 'make format  rewrite the sources the way ruff formats them'
 	@echo 'make bench   quality and time of every method, kernel throughput (takes long)'
+	@echo 'make bench-kernels  packed layers against dense ones (minutes, on a quiet machine)'
 	@echo 'make clean   remove .venv, caches, builds and what the demo wrote'
 
 install: $(STAMP)
@@ -59,6 +60,9 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks throughput ladder window --page docs/benchmarks.md $(BENCH_FLAGS)
+
+bench-kernels: $(STAMP)
+	$(BIN)/python -m benchmarks.kernels --page docs/kernels.md $(BENCH_FLAGS)
 
 # The comment lines at the top stay; a local tag such as +cpu would tie the file to one index.
 constraints: $(STAMP)

@@ -22,6 +22,11 @@ assert all(place.startswith(sys.argv[1]) for place in places), places
 import numpy
 result = permsearch.search(numpy.eye(8) + 1, "2:4", stop=permsearch.MaxSteps(5))
 assert result.score >= result.baseline, result
+import torch
+from sparsekernels import build
+assert build.cpu_kernels() is not None, "the wheel's kernels do not compile"
+packed = sparsekernels.pack(torch.eye(8), None, "vector:8@1")
+assert torch.equal(sparsekernels.linear(torch.ones(20, 8), packed), torch.ones(20, 8))
 """
 
 
