@@ -29,6 +29,7 @@ _SWEEP = 2e7  # entries priced between two reports, about 10 ms
 _DEFAULT = 6e9  # entries priced where nothing limits the run
 _MOST_STEPS, _LEAST_STEPS = 1000, 30
 _LARGE = 1 << 22  # entries from which rows are exchanged
+_VALUED = 3  # steps on a large weight between two values
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,9 @@ class VNMSearch(MatrixSolver):
         begun = budget.used()
         for done in range(budget.sweep(_OPENING)):
             chain.step(0.0, 0.0, exchange=done == _OPENING - 1)
-            yield _report(part, chain, 1)
+            # valuing a large weight takes as long as a step: not all of them are
+            valued = not large or done % _VALUED == 0
+            yield _report(part, chain, 1) if valued else Step(1, order, 0.0)
         middle = budget.used()
         for _ in range(budget.sweep(_SOAK)):
             chain.step(self.noise, self.column_noise)
@@ -122,7 +125,7 @@ class VNMSearch(MatrixSolver):
         """Yield while the noise falls over so many steps; short runs are less noisy."""
         falling = round((1 - _TAIL) * steps)
         hot = min(1.0, math.sqrt(steps / _LONG))
-        sweep = max(1, int(_SWEEP / chain.effort))
+        sweep = max(_VALUED if part.scores.size >= _LARGE else 1, int(_SWEEP / chain.effort))
         since = 0
         for step in range(steps):
             if step == falling:
