@@ -20,7 +20,7 @@ from permsearch.kernels.transposable_swaps import (
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
-_TRIES = 32  # swaps proposed in a phase, per item
+_TRIES = 64  # swaps proposed in a phase, per item
 _SAMPLE = 2000  # swaps that tell the unit of temperatures
 _PROPOSAL = 200  # additions of a vector register that could be done while a swap is drawn
 _MASKS = 400  # ... and while one entry of an exact mask is found

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_DEFAULT_STEPS = 100
-_FIRST = 4  # steps of the first round
+_DEFAULT_STEPS = 30
+_FIRST = 2  # steps of the first round
 _SMALL = 4  # sides of a block up to which columns have few patterns
 
 
@@ -28,7 +28,7 @@ class Transposable(MatrixSolver):
 
     Blocks up to 4 x 4: simulated annealing. With one column of a group left out, what the group
     holds with any other column in its place is a maximum over the few patterns of a column, so
-    that a swap is priced exactly by two of these maxima. A step is 32 proposals for every free
+    that a swap is priced exactly by two of these maxima. A step is 64 proposals for every free
     row and column; the budget is split into rounds, each a complete annealing.
 
     Larger blocks: many disjoint swaps at a time. Prices of the rows inside each block, the duals of
@@ -65,7 +65,7 @@ class Transposable(MatrixSolver):
 
     @property
     def default_stop(self) -> StoppingCriterion:
-        """Run for 100 steps."""
+        """Run for 30 steps."""
         return MaxSteps(_DEFAULT_STEPS)
 
     def _run(
