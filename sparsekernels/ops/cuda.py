@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sparsekernels.formats.bits import mma_order
+from sparsekernels.formats.bits import cutlass_order, mma_order
 from sparsekernels.ops.operands import Gathered, Operands, Picked
 
 TYPES = (torch.float16, torch.bfloat16)
@@ -70,8 +70,27 @@ def linear(
 ) -> Tensor:
     """Return x W' + bias over the last axis of x, by compiled kernels."""
     flat = x.reshape(-1, x.shape[-1])
+    if plain_two_of_four(values, operands, out, len(flat)):
+        return torchs(flat, values, operands, bias).reshape(*x.shape[:-1], out)
     y = product(kernels, flat.t(), values, operands, out, bias)
     return y.t().reshape(*x.shape[:-1], out)
+
+
+def plain_two_of_four(values: Tensor, operands: Operands, out: int, tokens: int) -> bool:
+    """Decide whether PyTorch's own CUTLASS product takes a weight: 2:4 as stored, whole tiles."""
+    if isinstance(operands, Gathered) or operands.cols is not None or operands.rows is not None:
+        return False
+    whole = out % 32 == 0 and values.shape[1] % 32 == 0 and tokens % 8 == 0 and tokens > 0
+    return whole and hasattr(torch.ops.aten, "_sparse_semi_structured_linear")
+
+
+def torchs(x: Tensor, values: Tensor, operands: Operands, bias: Tensor | None) -> Tensor:
+    """Return the product by PyTorch's semi-structured kernel, which knows newer tensor cores."""
+    assert isinstance(operands, Picked)
+    op = torch.ops.aten._sparse_semi_structured_linear  # noqa: SLF001  (it has no public form)
+    kind = None if bias is None else bias.to(values.dtype)
+    y: Tensor = op(x.contiguous(), values.contiguous(), cutlass_order(operands.meta), bias=kind)
+    return y
 
 
 def conv2d(

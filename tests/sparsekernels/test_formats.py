@@ -209,3 +209,11 @@ def test_orders_that_name_padding_are_taken(pattern: str) -> None:
     assert torch.equal(packed.unpack(), weight * mask)
     x = torch.randn(20, 11, generator=generator())
     torch.testing.assert_close(sk.linear(x, packed), x @ (weight * mask).t(), rtol=1e-4, atol=1e-4)
+
+
+def test_indices_of_more_than_32_bits_are_refused() -> None:
+    """Before anything of that size is made."""
+    weight = torch.ones(1, 1).expand(2**31 + 8, 4)
+    mask = torch.ones(1, 1, dtype=torch.bool).expand(2**31 + 8, 4)
+    with pytest.raises(sk.PackError, match="more than 32 bits"):
+        sk.pack(weight, mask, "2:4")

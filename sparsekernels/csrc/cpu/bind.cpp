@@ -105,7 +105,6 @@ struct Picked {
     weight = {values.data_ptr(), (const uint8_t*)data(meta, ScalarType::Byte, "meta"),
               data<int32_t>(cols, ScalarType::Int, "cols"), data<int32_t>(ids, ScalarType::Int, "rows"),
               length, share, kept, (int)n, (int)m, (int)bits};
-    REFUSE_UNLESS(in < 1 << 24, "at most 16 million columns");  // places in a panel are 32-bit
     if (weight.cols) {
       REFUSE_UNLESS(share > 0 && cols->numel() == (rows + share - 1) / share * length, "lists of another length");
       check_range(weight.cols, cols->numel(), 0, std::max<int64_t>(in, 1), "columns");

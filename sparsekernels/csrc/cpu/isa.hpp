@@ -65,6 +65,14 @@ struct Isa {
 };
 
 extern const Isa isa_base, isa_avx2, isa_avx512;
+
+// bfloat16 kept as it is: panels of an even number of vectors, twice as many tokens in the same bytes.
+struct Half {
+  void (*pack)(const void* x, int64_t ld, int64_t from, int64_t to, int tokens, int nv, void* panel);
+  void (*gather)(const Groups& groups, int64_t from, int64_t to, const void* panel, int nv, float* out);
+};
+const Half* half_of(const Isa& isa);  // null where the processor does not multiply bfloat16
+
 const Isa& best_isa();                       // the widest that this processor has
 const Isa* isa_named(const char* name);      // for tests; null where the processor lacks it
 

@@ -26,9 +26,12 @@ float* workspace(int which, int64_t floats) {
 }
 
 static void linear_by(const Isa& isa, const Linear& io, Product& product, const Overlay& single,
-                      int64_t values) {
+                      int64_t values, const Half* half = nullptr) {
   const int64_t item = io.bf16 ? 2 : 4;
   auto pack = [&](const Panel& p, int64_t from, int64_t to, float* packed) {
+    if (half)
+      return half->pack((const char*)io.x + p.start * io.columns * item, io.columns, from, to, p.live, p.nv,
+                        packed);
     isa.pack(io.bf16, (const char*)io.x + p.start * io.columns * item, io.columns, from, to, p.live, p.nv,
              packed);
   };
@@ -36,7 +39,7 @@ static void linear_by(const Isa& isa, const Linear& io, Product& product, const 
     isa.unpack(io.bf16, out, from, to, p.live, p.nv, io.bias, (char*)io.y + p.start * io.rows * item,
                io.rows);
   };
-  sweep(isa, panels_of(isa, io.tokens), io.columns, io.rows, io.covered, io.bf16, values * io.tokens,
+  sweep(isa, panels_of(isa, io.tokens, half), io.columns, io.rows, io.covered, io.bf16, values * io.tokens,
         product, single, pack, unpack);
 }
 
@@ -58,7 +61,8 @@ void linear(const Isa& isa, const Linear& io, const Groups& groups, int64_t coun
   const int64_t values = groups.valptr[count];
   if (io.tokens > FEW) {
     GatherProduct product(isa, groups, io.bf16, count, io.tokens);
-    return linear_by(isa, io, product, single, values);
+    product.half = io.bf16 && !single.ptr ? half_of(isa) : nullptr;  // an overlay wants floats
+    return linear_by(isa, io, product, single, values, product.half);
   }
   if (!io.covered) begin_with_bias(io);
   const int threads = threads_of(values * io.tokens);

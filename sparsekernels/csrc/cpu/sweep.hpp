@@ -30,12 +30,13 @@ struct Panel {
   int live, nv;  // tokens in it; vectors that hold them
 };
 
-inline std::vector<Panel> panels_of(const Isa& isa, int64_t total) {
+inline std::vector<Panel> panels_of(const Isa& isa, int64_t total, bool even = false) {
   const int64_t width = isa.lanes * isa.most;
   std::vector<Panel> found;
   for (int64_t at = 0; at < total; at += width) {
     const int live = (int)std::min(width, total - at);
-    found.push_back({at, live, (live + isa.lanes - 1) / isa.lanes});
+    const int nv = (live + isa.lanes - 1) / isa.lanes;
+    found.push_back({at, live, even ? nv + nv % 2 : nv});
   }
   return found;
 }
@@ -105,6 +106,7 @@ struct GatherProduct : Product {
   const Groups& groups;
   int bf16, threads;
   int64_t count_groups;
+  const Half* half = nullptr;
 
   GatherProduct(const Isa& isa, const Groups& groups, int bf16, int64_t count, int64_t tokens)
       : isa(isa), groups(groups), bf16(bf16), threads(threads_of(groups.valptr[count] * tokens)),
@@ -121,8 +123,10 @@ struct GatherProduct : Product {
   void run(int64_t, int64_t piece, const Panel* here, int count, const float* packed, int64_t stride,
            float* outs, int64_t out_stride) const override {
     const int64_t part = piece / count, p = piece % count, of = parts(count);
-    isa.gather(bf16, groups, edge(part, of), edge(part + 1, of), packed + p * stride, here[p].nv,
-               outs + p * out_stride);
+    const float* panel = packed + p * stride;
+    float* out = outs + p * out_stride;
+    if (half) half->gather(groups, edge(part, of), edge(part + 1, of), panel, here[p].nv, out);
+    else isa.gather(bf16, groups, edge(part, of), edge(part + 1, of), panel, here[p].nv, out);
   }
 };
 
