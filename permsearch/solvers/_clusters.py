@@ -22,7 +22,7 @@ F32 = NDArray[np.float32]
 _BANK = 1 << 16  # normals
 _TOP = 255
 _MOST_MASS = 1 << 26  # of a row's levels: what the assignment kernel takes
-_MOST_GROUPS = 512  # in a step
+_MOST_GROUPS = 128  # in a step: the best of more holes is little better, and dearer
 _PACE = 16  # steps between two settings of the prices
 _PEAK = 12.0  # mean entries that the top level stands for at most
 

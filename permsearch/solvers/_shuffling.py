@@ -23,6 +23,7 @@ _MOST_STEPS = 1024  # in a sweep
 _FIRST = 256  # steps of the first round, fewer where a step is long
 _LEAST_FIRST = 16
 _FIRST_WORK = 1e9  # entries
+_DEFAULT_WORK = 2e11  # entries, where nothing limits a run
 _COOL = 0.25  # of the noise is what several starts are tried with
 _SECOND = 4  # times as long a round for the two best of several starts
 _LOOKS = 8  # times in a long round that the best order so far is valued exactly
@@ -110,7 +111,7 @@ class Shuffling:
             yield Step(1, state.best.copy(), 0.0)
 
     def _rounds(self, state: Clusters, first: int) -> Iterator[Step]:
-        rounds = Rounds(first, self._default)
+        rounds = Rounds(first, min(self._default, int(_DEFAULT_WORK / state.work)))
         for length in rounds.lengths(self._budget, lambda: self._busy):
             current = self._groups.finished(state.best)
             if state.grouping.like(self._groups.grouping(current)):

@@ -14,7 +14,7 @@ from permsearch.checks import check_number
 from permsearch.patterns import TileWise, VectorWise
 from permsearch.solvers.matrices import MatrixPart, MatrixSolver
 from permsearch.solvers.run import Budget, Step
-from permsearch.stop import MaxSteps, StoppingCriterion
+from permsearch.stop import Never, StoppingCriterion
 
 _DEFAULT_STEPS = 20_000
 _LEAST_QUIET = 16  # steps without noise
@@ -26,7 +26,7 @@ class Shuffle(MatrixSolver):
 
     First all rows are dealt anew, by an exact balanced assignment, for the columns that their
     groups keep, as long as that gains: it finds clusters that are there. Then an annealing, where
-    a step takes one random row out of every group (of 512 groups where there are more), prices
+    a step takes one random row out of every group (of 128 groups where there are more), prices
     each in each hole as if the groups were without the rows taken out, and puts all back by an
     exact assignment under Gaussian noise. Leaving the rows out is what keeps a group from liking
     its own rows best only because they voted for its columns.
@@ -38,7 +38,8 @@ class Shuffle(MatrixSolver):
 
     The schedule fills the budget: rounds of ever more steps, each a complete anneal with a usable
     result, see `permsearch.solvers._fill.Rounds`. A step is one exchange or, at the beginning, one
-    start or reassignment of all rows; the default is 20,000.
+    start or reassignment of all rows; the default is 20,000, fewer where that would take longer
+    than ten seconds or so.
 
     Parameters
     ----------
@@ -66,8 +67,8 @@ class Shuffle(MatrixSolver):
 
     @property
     def default_stop(self) -> StoppingCriterion:
-        """Run for 20,000 steps."""
-        return MaxSteps(_DEFAULT_STEPS)
+        """The search ends by itself."""
+        return Never()
 
     def _run(
         self,
