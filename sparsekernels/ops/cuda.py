@@ -1,7 +1,8 @@
 """What the CUDA entry points need: transposed activations, tile sizes, metadata in their order.
 
 Convention there: activations are (columns, tokens), products (rows, tokens), both with tokens side
-by side. What comes back is a transposed view, so that the next packed layer transposes nothing.
+by side. `product` keeps to it, so that calls in a row transpose nothing; operators return rows of
+tokens, as everybody else does.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ def linear(
     """Return x W' + bias over the last axis of x, by compiled kernels."""
     flat = x.reshape(-1, x.shape[-1])
     if plain_two_of_four(values, operands, out, len(flat)):
-        return torchs(flat, values, operands, bias).reshape(*x.shape[:-1], out)
+        return torchs(flat, values, operands, bias).contiguous().reshape(*x.shape[:-1], out)
     y = product(kernels, flat.t(), values, operands, out, bias)
-    return y.t().reshape(*x.shape[:-1], out)
+    return y.t().contiguous().reshape(*x.shape[:-1], out)  # as the operator's fake promises
 
 
 def plain_two_of_four(values: Tensor, operands: Operands, out: int, tokens: int) -> bool:

@@ -132,10 +132,11 @@ def test_the_order_of_warps_does_not_matter(host: Any, seed: int) -> None:
 
 
 def test_layers_compute_through_these_kernels(host: Any) -> None:
-    """What a layer on a GPU would call: any leading axes in, a transposed view out; windows."""
+    """What a layer on a GPU would call: any leading axes, the layout of any operator; windows."""
     packed = drawn.vector(32, 24, 8, 6, generator(1)).pack().to(torch.float16)
     x = torch.randn(3, 5, 24, generator=generator(2)).half()
     y = cuda.linear(host, x, packed.values, packed.operands, 32, None)
+    assert y.is_contiguous()
     exact = torch.nn.functional.linear(x.double(), packed.unpack().double())
     torch.testing.assert_close(y.double(), exact, rtol=2e-3, atol=2e-3)
     weight = torch.randn(16, 8, 3, 3, generator=generator(3)).half()
@@ -148,6 +149,27 @@ def test_layers_compute_through_these_kernels(host: Any) -> None:
         image.double(), (weight * mask).double(), None, (2, 1), (1, 0), (1, 2)
     )
     torch.testing.assert_close(y.double(), exact, rtol=3e-3, atol=3e-3)
+
+
+def test_operands_on_odd_addresses_are_moved(host: Any) -> None:
+    """Activations and values that begin anywhere: 16-byte copies get what they need."""
+    packed = drawn.vector(32, 24, 8, 6, generator(1)).pack().to(torch.float16)
+    plain = torch.randn(24, 16, generator=generator(2)).half()
+    odd = torch.cat([torch.zeros(1).half(), plain.reshape(-1)])[1:].reshape(24, 16)
+    values = torch.cat([torch.zeros(1).half(), packed.values.reshape(-1)])[1:]
+    assert odd.data_ptr() % 16
+    assert values.data_ptr() % 16
+    y = cuda.product(host, odd, values, packed.operands, 32)
+    assert torch.equal(y, cuda.product(host, plain, packed.values, packed.operands, 32))
+
+
+def test_no_tokens_and_no_groups(host: Any) -> None:
+    """Nothing in, nothing out; rows without any column give the bias."""
+    packed = sk.pack(torch.ones(16, 8), torch.zeros(16, 8).bool(), "tile:8@0.25").to(torch.float16)
+    args = (packed.values, packed.operands, 16)
+    assert cuda.product(host, torch.ones(8, 0).half(), *args).shape == (16, 0)
+    y = cuda.product(host, torch.ones(8, 3).half(), *args, torch.arange(16.0))
+    assert torch.equal(y, torch.arange(16.0)[:, None].expand(16, 3).half())
 
 
 def test_only_plain_two_of_four_goes_to_pytorch() -> None:
