@@ -20,7 +20,7 @@ I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
 _TRIES = 16  # swaps proposed in a phase, per item
-_FLAT_TRIES = 4  # ... where blocks are one row high: items then have many more sums
+_FLAT_TRIES = 2  # ... where blocks are one row high: items then have many more sums
 _SUMS, _PRICES = 30, 150  # additions of a vector register in which an entry of blocks is valued
 _SAMPLE = 2000  # swaps that tell the unit of temperatures
 
@@ -67,6 +67,7 @@ class BlockAxes:
         self.sizes, self.orders = sizes, orders
         self.kept = min(kept, self.blocks[ROWS].size)
         self.units = [1.0, 1.0]
+        self._across: list[I64] = [np.empty(0, np.int64), np.empty(0, np.int64)]
         self._tries = _FLAT_TRIES if 1 in sizes else _TRIES
         self.price = np.float32(0)
         self._state = seeded(int(rng.integers(2**63)))
@@ -88,7 +89,9 @@ class BlockAxes:
         """Sum up the blocks for an axis to be moved; return the value of the orders."""
         other = 1 - axis
         order, size = self.orders[other], self.sizes[other]
-        item_sums(self._first[other], order[: self._used(other)], size, self.items[axis])
+        if not np.array_equal(order, self._across[axis]):  # where it stays, so do the items' sums
+            item_sums(self._first[other], order[: self._used(other)], size, self.items[axis])
+            self._across[axis] = order.copy()
         return self._sum_groups(axis)
 
     def _sum_groups(self, axis: int) -> float:

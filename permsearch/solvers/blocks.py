@@ -33,7 +33,7 @@ class Blocks(MatrixSolver):
     rule on the sum of what blocks exceed a price by, the price of the K-th largest block at the
     turn's begin: a swap then costs two rows of block sums, wherever K blocks are chosen from. An
     annealing ends with swaps that only gain, and exact assignments of all items of an axis for the
-    blocks that stay. A step is 16 proposals for every free row and column (4 for
+    blocks that stay. A step is 16 proposals for every free row and column (2 for
     blocks of one row or column); the default is 2000.
 
     Weights of few groups begin with the first turns of `tetris`, a step each. Then the budget is
