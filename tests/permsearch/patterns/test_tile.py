@@ -27,6 +27,7 @@ def matrices(draw: st.DrawFn, most: int = 6) -> tuple[NDArray[Any], int, int]:
     return draw(strategies.scores(rows, columns)), g, area
 
 
+@settings(max_examples=40, deadline=None)
 @given(drawn=matrices())
 def test_pieces_are_the_best_of_all(drawn: tuple[NDArray[Any], int, int]) -> None:
     """Value as by a knapsack over every number of rows, and the mask has it and fits the area."""
@@ -95,6 +96,7 @@ def test_legality_is_exact(
     assert pattern.accepts(mask) == reference.legal(mask, g, area, over)
 
 
+@settings(max_examples=40, deadline=None)
 @given(drawn=matrices(), taps=st.booleans(), overlay=st.booleans())
 def test_conformance(drawn: tuple[NDArray[Any], int, int], taps: bool, overlay: bool) -> None:
     """The kit's promises, with and without taps and overlay."""
@@ -135,6 +137,7 @@ def test_rows_at_the_end_may_be_dropped() -> None:
     assert mask.sum() <= 6
 
 
+@settings(max_examples=40, deadline=None)
 @given(drawn=matrices(), over=st.integers(0, 3))
 def test_no_order_of_the_rows_beats_the_limits(
     drawn: tuple[NDArray[Any], int, int], over: int

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -32,6 +32,7 @@ def weights(draw: st.DrawFn) -> tuple[NDArray[Any], VectorWise]:
     return scores.reshape(v * groups, columns, *taps), VectorWise(v, kept, balance)
 
 
+@settings(max_examples=40, deadline=None)
 @given(drawn=weights())
 def test_vectors_that_stay_are_those_of_sorting(drawn: tuple[NDArray[Any], VectorWise]) -> None:
     """Value and mask are the twin's; the number kept is exact, ties go to the lower index."""
@@ -104,6 +105,7 @@ def test_masks_are_accepted_up_to_their_count(
         assert not pattern.accepts(mask)
 
 
+@settings(max_examples=40, deadline=None)
 @given(drawn=weights())
 def test_no_order_of_the_rows_beats_the_limits(drawn: tuple[NDArray[Any], VectorWise]) -> None:
     """Every limit holds for the given order and for sorted rows."""
