@@ -34,7 +34,8 @@ class TileWiseWeight(PackedWeight):
     Parameters
     ----------
     colptr, rowptr
-        int64: the part of `cols` and of `rows` that belongs to each tile.
+        int64: the part of `cols` and of `rows` that belongs to each tile. Dropped rows are in
+        tiles without columns, so that every row of the output is written.
     cols, rows
         int32: kept columns and rows of the weight; row -1 fills a tile up to eights.
     overlay_ptr, overlay_cols, overlay
@@ -66,8 +67,9 @@ class TileWiseWeight(PackedWeight):
         parts, inside = [], torch.zeros_like(sheet.mask)
         for rows in tiles:
             cols = sheet.mask[rows].all(0).nonzero().flatten()
-            inside[rows[:, None], cols] = True
-            parts.append((rows, cols))
+            if len(cols):
+                inside[rows[:, None], cols] = True
+                parts.append((rows, cols))
         _check_tiles(sheet, parts, spec)
         single = sheet.mask & ~inside
         allowed = spec.overlay * single.numel() + 0.5
@@ -76,6 +78,7 @@ class TileWiseWeight(PackedWeight):
                 f"the mask is not {spec.text}: {int(single.sum())} entries lie outside whole "
                 f"columns of tiles of {spec.v} rows, at most {int(allowed)} may."
             )
+        parts += _rest(sheet, parts, spec.v)
         return cls(
             pattern=spec.text, shape=shape, **_tile_tensors(sheet, parts), **_csr(sheet, single)
         )
@@ -92,6 +95,10 @@ class TileWiseWeight(PackedWeight):
         check_ids("cols", self.cols, 0, columns)
         check_ids("rows", self.rows, -1, self.shape[0])
         check_distinct_rows(self.rows, self.shape[0])
+        if int((self.rows >= 0).sum()) != self.shape[0]:
+            raise PackError(
+                "some rows of the weight are in no tile, not even in one without columns."
+            )
         check_shape("overlay_ptr", self.overlay_ptr, (self.shape[0] + 1,))
         check_pointers("overlay_ptr", self.overlay_ptr, self.overlay.numel())
         check_shape("overlay_cols", self.overlay_cols, (self.overlay.numel(),))
@@ -157,6 +164,16 @@ def _best_height(mask: Tensor, rows: Tensor) -> Tensor:
     """Return the first rows of a tile, as many as hold the most entries in whole columns."""
     whole = mask[rows].long().cumprod(0).sum(1) * torch.arange(1, len(rows) + 1, device=rows.device)
     return rows[: int(whole.argmax()) + 1]
+
+
+def _rest(sheet: Sheet, parts: list[tuple[Tensor, Tensor]], v: int) -> list[tuple[Tensor, Tensor]]:
+    """Return tiles without columns of the rows that are in none: their outputs are written, too."""
+    left = torch.ones(len(sheet.rows), dtype=torch.bool, device=sheet.rows.device)
+    for rows, _ in parts:
+        left[rows] = False
+    left &= sheet.rows >= 0
+    rows = left.nonzero().flatten()
+    return [(part, rows.new_empty(0)) for part in torch.split(rows, v) if len(part)]
 
 
 def _tile_tensors(sheet: Sheet, parts: list[tuple[Tensor, Tensor]]) -> dict[str, Tensor]:

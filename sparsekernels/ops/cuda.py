@@ -176,47 +176,18 @@ def _gather(
     tile: Tile,
 ) -> Tensor:
     v = next(height for height in HEIGHTS if height >= w.height)
-    whole = with_every_row(w, int(tail[0]))
-    sizes = whole.colptr.diff() * whole.rowptr.diff()
+    sizes = w.colptr.diff() * w.rowptr.diff()
     valptr = pad(sizes.cumsum(0), (1, 0))
-    groups = len(whole.colptr) - 1
-    work = whole.cols.numel() // max(groups, 1)
+    groups = len(w.colptr) - 1
+    work = w.cols.numel() // max(groups, 1)
     tokens, splits = _tile(tile, v, xt, groups, work)
     overlay: Any = (None, None, None)
-    if whole.overlay_ptr is not None:
-        overlay = (whole.overlay_ptr, whole.overlay_cols, whole.overlay)
-    places = (whole.colptr, whole.cols, whole.rowptr, whole.rows, valptr)
+    if w.overlay_ptr is not None:
+        overlay = (w.overlay_ptr, w.overlay_cols, w.overlay)
+    places = (w.colptr, w.cols, w.rowptr, w.rows, valptr)
     flat = _aligned(values.reshape(-1).contiguous())
     y: Tensor = kernels.gather(xt, flat, *places, *overlay, *tail, v, tokens, splits, tile.seed)
     return y
-
-
-def with_every_row(w: Gathered, out: int) -> Gathered:
-    """Return operands in which every row of the output is in some group, if without columns.
-
-    Weights that fill all rows, the usual case, are told by their numbers alone.
-    """
-    if w.rows.numel() == out and w.overlay_ptr is None and _full(w):
-        return w
-    missing = torch.ones(out, dtype=torch.bool, device=w.rows.device)
-    missing[w.rows[w.rows >= 0].long()] = False
-    rest = missing.nonzero().flatten().int()
-    if not len(rest):
-        return w
-    rest = pad(rest, (0, -len(rest) % 8), value=-1)
-    height = max(8, w.height)
-    edges = [*range(0, len(rest), height), len(rest)][1:]
-    more = torch.tensor(edges, device=w.rows.device)
-    return w._replace(
-        colptr=torch.cat([w.colptr, w.colptr[-1:].expand(len(edges))]),
-        rowptr=torch.cat([w.rowptr, w.rowptr[-1] + more]),
-        rows=torch.cat([w.rows, rest]),
-    )
-
-
-def _full(w: Gathered) -> bool:
-    """Decide whether groups are of equal height: then as many rows as outputs are all of them."""
-    return w.rows.numel() == (len(w.rowptr) - 1) * w.height
 
 
 def _picked(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Gathered(NamedTuple):
     """Group g has rows rowptr[g]..rowptr[g+1] and columns colptr[g]..colptr[g+1].
 
-    Values lie group after group, within one column after column. Row -1 is padding.
+    Values lie group after group, within one column after column. Row -1 is padding; every row of
+    the output is in one group (without columns if need be): the CUDA kernels write those alone.
 
     Parameters
     ----------

@@ -37,6 +37,7 @@ uint16_t narrow(float f) {  // to the nearest, ties to even
   }
   const uint16_t sign = std::signbit(f) ? 0x8000 : 0;
   const float a = std::fabs(f);
+  if (a == 0.f) return sign;
   if (a >= 65520.f) return sign | 0x7c00;
   int exponent;
   std::frexp(a, &exponent);
