@@ -84,8 +84,12 @@ def _noisy_costs(worth, noise, bank, rng, cost):
         offset = below(rng, span) if noise > 0 else 0
         normals = bank[offset : offset + width]
         row, out = worth[i], cost[i]
-        for j in range(width):
-            out[j] = np.int32((own - row[j] + noise * normals[j]) * scale)
+        if noise > 0:
+            for j in range(width):
+                out[j] = np.int32((own - row[j] + noise * normals[j]) * scale)
+        else:  # whatever the bank holds, zero times it need not be zero
+            for j in range(width):
+                out[j] = np.int32((own - row[j]) * scale)
 
 
 @njit(cache=True, nogil=True)

@@ -113,7 +113,7 @@ class RowPhase:
 def gains(tile: Tile, n: int) -> bool:
     """Take a vector out of every group of a tile, put them back; decide whether that gained."""
     before = tile.values[0]
-    bank = np.empty(len(tile.groups) + 1, np.float32)  # there is no noise to be drawn
+    bank = np.zeros(len(tile.groups) + 1, np.float32)  # there is no noise to be drawn
     args = (tile.columns, tile.groups, tile.dropped, n, 0, np.zeros(1), bank)
     tile_steps(*args, tile.values, tile.best, tile.state)
     return bool(tile.values[0] > before * (1 + 1e-7))
