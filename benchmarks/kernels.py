@@ -11,6 +11,7 @@ import argparse
 import copy
 import importlib.util
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,6 +150,7 @@ def _example() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses look themselves up
     spec.loader.exec_module(module)
     return module
 
@@ -177,6 +179,11 @@ def main() -> None:
         for row in rows:
             print("  ".join(f"{key}={_short(value)}" for key, value in row.items()), flush=True)
             found[f"kernels {part}"].append(row)
+        _write(arguments, found)
+
+
+def _write(arguments: argparse.Namespace, found: dict[str, Any]) -> None:
+    """Write what there is so far."""
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if arguments.page:

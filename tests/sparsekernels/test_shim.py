@@ -163,6 +163,16 @@ def test_operands_on_odd_addresses_are_moved(host: Any) -> None:
     assert torch.equal(y, cuda.product(host, plain, packed.values, packed.operands, 32))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_passes_through(host: Any, kind: torch.dtype) -> None:
+    """The identity gives back all finite 16-bit numbers, zeros and subnormals included."""
+    numbers = torch.arange(65536).short().view(kind).reshape(8, 8192)
+    numbers = torch.where(numbers.isfinite(), numbers, torch.zeros_like(numbers))
+    packed = sk.pack(torch.eye(8), torch.ones(8, 8).bool(), "vector:8@1").to(kind)
+    y = cuda.product(host, numbers, packed.values, packed.operands, 8, tile=Tile(128, 1, 0))
+    assert torch.equal(y, numbers)
+
+
 def test_no_tokens_and_no_groups(host: Any) -> None:
     """Nothing in, nothing out; rows without any column give the bias."""
     packed = sk.pack(torch.ones(16, 8), torch.zeros(16, 8).bool(), "tile:8@0.25").to(torch.float16)
