@@ -79,7 +79,8 @@ class SearchResult:
     details
         Extras. `padding` and `row_padding` are the numbers of zero columns and rows that `pad`
         appended; the orders name them by the numbers from the weight's own counts on. `tiles`
-        holds the orders that a pattern's tiles keep for themselves, by the term's position.
+        holds the orders that a pattern's tiles keep for themselves, by the term's position; `note`
+        says that no published kernel takes the pattern's V.
     """
 
     problem: Problem

@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike
 from permsearch.arrays import as_scores, magnitude, pad_to, shape_of
 from permsearch.domains import Domain, Free
 from permsearch.errors import ProblemError, ScoresError, unknown
-from permsearch.patterns import Axis, Pattern, Scores, Tiled, padded_shape, parse_pattern
+from permsearch.patterns import (
+    Axis,
+    Pattern,
+    Scores,
+    Tiled,
+    kernel_note,
+    padded_shape,
+    parse_pattern,
+)
 from permsearch.problem import Problem, Term, checked_seed
 from permsearch.result import PADDING, SearchResult
 from permsearch.solvers.base import Solver
@@ -215,7 +223,10 @@ def search(
         key: problem.terms[0].scores.shape[axis] - int(shape[axis])
         for axis, key in enumerate(PADDING)
     }
-    told = {key: count for key, count in added.items() if count}
+    told: dict[str, Any] = {key: count for key, count in added.items() if count}
+    note = kernel_note(problem.terms[0].pattern)
+    if note is not None:
+        told["note"] = note
     return replace(result, details={**result.details, **told}) if told else result
 
 

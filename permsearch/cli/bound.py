@@ -18,7 +18,7 @@ from permsearch.cli.options import (
     write_output,
 )
 from permsearch.cli.progress import progress_bar
-from permsearch.cli.skipped import end_with, tell_skipped
+from permsearch.cli.skipped import end_with, tell_note, tell_skipped
 from permsearch.cli.table import BOUNDED, Table, name_width
 from permsearch.errors import ScoresError
 from permsearch.io.jsontext import json_text
@@ -64,6 +64,7 @@ def bound_command(
     source = open_tensors(path)
     selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     tell_skipped(selection)
+    tell_note(pattern)
     options = SearchOptions(pattern, "none", criterion(None, None), seed, pad, permute=permute)
     stop = criterion(None, seconds)
     quiet = json_file == "-"

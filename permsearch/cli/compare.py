@@ -22,7 +22,7 @@ from permsearch.cli.options import (
     write_output,
 )
 from permsearch.cli.progress import progress_bar
-from permsearch.cli.skipped import end_with, tell, tell_skipped
+from permsearch.cli.skipped import end_with, tell, tell_note, tell_skipped
 from permsearch.cli.table import COMPARED, OVER_WINDOW, SUMMARY, Table, name_width
 from permsearch.compare import DEFAULT_SOLVERS, Comparison, about, by_steps, compared
 from permsearch.io.opening import open_tensors
@@ -86,6 +86,7 @@ def compare_command(
     source = open_tensors(path)
     selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     tell_skipped(selection)
+    tell_note(pattern)
     quiet = "-" in (json_file, csv_file, html)
     rows, skipped, complete = _run(source, selection, solvers, options, quiet=quiet)
     words = {**about(source, solvers, options), "command": _command(), "complete": complete}

@@ -25,7 +25,7 @@ from permsearch.cli.options import (
 )
 from permsearch.cli.plan import show_plan
 from permsearch.cli.progress import progress_bar
-from permsearch.cli.skipped import end_with, tell_skipped
+from permsearch.cli.skipped import end_with, tell_note, tell_skipped
 from permsearch.cli.table import SEARCHED, Table, name_width
 from permsearch.errors import ScoresError, UnsupportedProblem
 from permsearch.io.bundle_writer import BundleWriter
@@ -202,6 +202,7 @@ def search_command(
         show_plan(selection, pattern, settings, source, None if overwrite else out, json_file)
         return
     tell_skipped(selection)
+    tell_note(pattern)
     options = SearchOptions(pattern, solver, stop, seed, pad, tight, permute)
     with ExitStack() as stack:
         writer = None

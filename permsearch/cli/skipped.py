@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from permsearch.io.select import Selection, Skipped, Unusable
+from permsearch.patterns import Pattern, kernel_note
 from permsearch.report.text import clean
 
 SHOWN = 8
@@ -31,6 +32,13 @@ def end_with(failed: Sequence[Unusable]) -> None:
     more = f"; and {len(failed) - _FAILED} more" if len(failed) > _FAILED else ""
     count = "1 tensor" if len(failed) == 1 else f"{len(failed)} tensors"
     raise click.ClickException(f"{count} could not be searched: {named}{more}.")
+
+
+def tell_note(pattern: Pattern) -> None:
+    """Say what is worth knowing of a pattern before hardware is met with it."""
+    note = kernel_note(pattern)
+    if note is not None:
+        click.echo(f"note: {note}", err=True)
 
 
 def tell_skipped(selection: Selection) -> None:

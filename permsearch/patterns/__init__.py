@@ -15,6 +15,7 @@ from permsearch.patterns.base import (
 )
 from permsearch.patterns.block import Block
 from permsearch.patterns.hinm import HiNM
+from permsearch.patterns.kernels import kernel_note
 from permsearch.patterns.nm import MAX_M, NM
 from permsearch.patterns.parse import PATTERNS, parse_pattern
 from permsearch.patterns.tile import TileWise
@@ -46,6 +47,7 @@ __all__ = [
     "check_rank",
     "check_tiling",
     "counted",
+    "kernel_note",
     "padded_shape",
     "parse_pattern",
 ]
