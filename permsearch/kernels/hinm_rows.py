@@ -1,4 +1,4 @@
-"""Sums over the rows of tiles, and inner products.
+"""Sums over the rows of tiles, what rows hold of the vectors tiles keep, and inner products.
 
 Plain loops instead of matrix products: a library's product may add in another order on another
 number of threads, and orders must not depend on that.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+_ROWS = 256  # of a column, handled at a time so that the sums stay in the cache
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -37,6 +39,29 @@ def tile_sums(scores, rows, v, sums):
         offset = t * v // height * height
         for r in range(first, first + v):
             _add(scores[offset + rows[r]], out)
+
+
+@njit(cache=True, nogil=True)
+def vector_benefits(columns, live, benefits):
+    """Fill what every row holds of the vectors that tiles keep.
+
+    Parameters
+    ----------
+    columns : float32 array (taps, C, R)
+    live : int64 array (taps * tiles, K)
+        Columns that the tiles keep.
+    benefits : float32 array (tiles, R)
+        Overwritten: sums over the taps.
+    """
+    tiles, rows = benefits.shape
+    benefits[:] = 0
+    for first in range(0, rows, _ROWS):
+        last = min(rows, first + _ROWS)
+        for k in range(columns.shape[0]):
+            for t in range(tiles):
+                kept = live[k * tiles + t]
+                for c in range(kept.shape[0]):
+                    _add(columns[k, kept[c], first:last], benefits[t, first:last])
 
 
 @njit(cache=True, nogil=True, fastmath=True)

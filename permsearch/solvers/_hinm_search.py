@@ -16,6 +16,7 @@ from permsearch.kernels.rng import seeded
 from permsearch.layout import taps_outside
 from permsearch.patterns import HiNM
 from permsearch.solvers._clusters import Clusters, Grouping
+from permsearch.solvers._hinm_dealing import Dealing
 from permsearch.solvers.matrices import MatrixPart
 
 I64 = NDArray[np.int64]
@@ -76,18 +77,18 @@ class Search:
         self._bank = rng.standard_normal(_BANK, dtype=np.float32)
         self._excess = self._thresholded()
         self.tiles: list[Tile] = []
-        self.clusters: Clusters | None = None
+        self.clusters: Clusters | Dealing | None = None
         if self.kept < len(self.cols) and "rows" in part.free:
-            self.clusters = Clusters(self._grouping(), self.rows, rng)
+            self.clusters = self._rows_in_motion()
 
-    def _grouping(self) -> Grouping:
-        """Return what is to be clustered: rows with the columns of all taps side by side."""
-        taps = len(self.scores) // len(self.rows)
-        by_tap = self._excess.reshape(taps, len(self.rows), -1)
-        matrix = np.ascontiguousarray(np.concatenate(list(by_tap), axis=1))
+    def _rows_in_motion(self) -> Clusters | Dealing:
+        """Return the rows with what counts of their entries, ready to be moved."""
+        if len(self.scores) > len(self.rows):
+            return Dealing(self._excess, self.rows, self.pattern.v, self.kept, self.rng)
         first = np.arange(0, len(self.rows) + 1, self.pattern.v)
-        area = self.kept * taps * self.pattern.v
-        return Grouping(matrix, first, area, together=False, live=len(first) - 1)
+        area = self.kept * self.pattern.v
+        grouping = Grouping(self._excess, first, area, together=False, live=len(first) - 1)
+        return Clusters(grouping, self.rows, self.rng)
 
     @property
     def exchanges(self) -> int:

@@ -38,6 +38,9 @@ class HiNMSearch(MatrixSolver):
     row by, since entries far below those that a row keeps are dropped inside its groups in any
     case.
 
+    In convolutions, whose taps may weigh differently and keep as many vectors each, all rows are
+    dealt anew under noise instead.
+
     Then columns, which need no order in the weight: a step takes one column out of every group of
     a tile and fills the holes from these and from dropped ones, so that vectors that were dropped
     for their sum come in where they serve the groups; again by assignments under falling noise.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from permsearch.kernels.hinm import fill_costs, tile_steps
-from permsearch.kernels.hinm_rows import inner_products, tile_sums
+from permsearch.kernels.hinm_rows import inner_products, tile_sums, vector_benefits
 from permsearch.kernels.rng import seeded
 from tests import reference_hinm as reference
 from tests import strategies
@@ -16,7 +16,7 @@ from tests import strategies
 
 @given(seed=strategies.seeds, taps=st.integers(1, 3), tiles=st.integers(1, 3), v=st.integers(1, 4))
 def test_sums_and_products_are_those_of_numpy(seed: int, taps: int, tiles: int, v: int) -> None:
-    """Tiles' sums over all taps, and inner products."""
+    """Tiles' sums, what rows hold of kept vectors over all taps, and inner products."""
     rng = np.random.default_rng(seed)
     height, width = tiles * v, int(rng.integers(1, 9))
     scores = rng.random((taps, height, width), np.float32)
@@ -25,6 +25,13 @@ def test_sums_and_products_are_those_of_numpy(seed: int, taps: int, tiles: int, 
     tile_sums(scores.reshape(-1, width), rows, v, sums)
     expected = scores[:, rows].reshape(taps * tiles, v, width).sum(axis=1)
     assert sums == pytest.approx(expected, rel=1e-5)
+    kept = int(rng.integers(1, width + 1))
+    live = np.stack([rng.permutation(width)[:kept] for _ in range(taps * tiles)])
+    benefits = np.empty((tiles, height), np.float32)
+    vector_benefits(np.ascontiguousarray(scores.transpose(0, 2, 1)), live, benefits)
+    for t in range(tiles):
+        held = sum(scores[k][:, live[k * tiles + t]].sum(axis=1) for k in range(taps))
+        assert benefits[t] == pytest.approx(held, rel=1e-5)
     products = np.empty((height, height), np.float32)
     inner_products(scores[0], scores[-1], products)
     assert products == pytest.approx(scores[0] @ scores[-1].T, rel=1e-4)

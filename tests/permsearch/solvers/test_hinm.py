@@ -70,6 +70,15 @@ def test_taps_have_tiles_of_their_own_and_share_rows() -> None:
     assert result.score > result.baseline * 1.02
 
 
+def test_taps_that_weigh_little_keep_their_share() -> None:
+    """Each tap keeps as many vectors: rows are grouped for all of them, not for the heaviest."""
+    weight = gaussian(64, 32 * 3, seed=6).reshape(64, 32, 3)
+    weight[:, :, 1] **= 3  # heavy tails beside light ones
+    problem = ps.single(weight, "hinm:16@0.5:2:4")
+    ours = ps.solve(problem, "hinm", stop=ps.MaxSteps(300))
+    assert ours.retained > ps.solve(problem, "gyro").retained
+
+
 def test_planted_tiles_are_found() -> None:
     """Rows that keep the same vectors come together exactly, without knowing which."""
     rng = np.random.default_rng(3)
