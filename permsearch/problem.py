@@ -199,6 +199,16 @@ class Problem:
         free = (name for name, domain in self.domains.items() if not is_fixed(domain))
         return tuple(name for name in free if name in wanted)
 
+    @property
+    def searched(self) -> tuple[int, ...]:
+        """Positions of the terms whose value some order changes, the tiles' own included."""
+        names = set(self.sensitive)
+        return tuple(
+            index
+            for index, term in enumerate(self.terms)
+            if term.sensitive & names or isinstance(term.pattern, Private)
+        )
+
     def terms_on(self, variable: str) -> Iterator[Term]:
         """Yield the terms whose value depends on the order of a variable."""
         return (term for term in self.terms if variable in term.sensitive)

@@ -110,19 +110,21 @@ def _ways(auto: Auto, problem: Problem) -> list[_Way]:
     """Return how the parts of a problem are searched; one way at least."""
     odd = {name for name in problem.sensitive if obstacle(problem, name) is not None}
     plain = set(problem.sensitive) - odd
-    ways = [_columns(auto, problem, plain)] if plain or not odd else []
-    for name, terms in weights(problem, odd).items():
+    found = weights(problem)
+    ways = [_columns(auto, problem, plain)] if plain or not (odd or found) else []
+    for name, terms in found.items():
         ways.append(_matrices(name, problem, terms))
         odd -= {variable for index in terms for variable in problem.terms[index].sensitive}
     return [*ways, _swaps(problem, odd)] if odd else ways
 
 
-def weights(problem: Problem, odd: set[str]) -> dict[str, list[int]]:
+def weights(problem: Problem) -> dict[str, list[int]]:
     """Return the terms that a solver of their pattern takes, by the solver's name."""
     found: dict[str, list[int]] = {}
-    for index, term in enumerate(problem.terms):
+    for index in problem.searched:
+        term = problem.terms[index]
         name = next((n for kind, n in _PREFERRED.items() if isinstance(term.pattern, kind)), None)
-        if name is None or not term.sensitive & odd or matrix_obstacle(problem, term):
+        if name is None or matrix_obstacle(problem, term):
             continue
         solver = get_solver(name)
         assert isinstance(solver, MatrixSolver)

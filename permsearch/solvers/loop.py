@@ -170,7 +170,9 @@ def solve_parts(
         statuses = _one_by_one(method, found, solution, seed, run)
     else:
         statuses = _in_turns(method, found, solution, seed, run)
-    return run.result(method.solver, solution, _weakest(statuses), seed)
+    # without parts nothing is left to search, unless tiles keep orders that no part stands for
+    status = _weakest(statuses) if found or not problem.searched else Status.STOPPED
+    return run.result(method.solver, solution, status, seed)
 
 
 def _begin(

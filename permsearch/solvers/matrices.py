@@ -138,7 +138,7 @@ class MatrixSolver(ABC):
 
     def supports(self, problem: Problem) -> str | None:
         """Say why the problem cannot be solved, or None when it can."""
-        for index in _sensitive(problem):
+        for index in problem.searched:
             term = problem.terms[index]
             reason = matrix_obstacle(problem, term) or self.refuses(problem, term)
             if reason is not None:
@@ -176,12 +176,6 @@ class MatrixSolver(ABC):
         budget: Budget,
     ) -> Iterator[Step]:
         """Yield a step after each bounded sweep, starting from `order` (private to the run)."""
-
-
-def _sensitive(problem: Problem) -> list[int]:
-    """Return the positions of the terms whose value some order changes."""
-    names = set(problem.sensitive)
-    return [index for index, term in enumerate(problem.terms) if term.sensitive & names]
 
 
 def matrix_obstacle(problem: Problem, term: Term) -> str | None:
@@ -248,7 +242,7 @@ def solve_matrices(
 
 
 def _parts(problem: Problem, terms: Collection[int] | None) -> Iterator[Part]:
-    for index in _sensitive(problem):
+    for index in problem.searched:
         if terms is None or index in terms:
             yield MatrixPart.of(problem, index)
 

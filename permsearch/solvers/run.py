@@ -145,7 +145,7 @@ class Run:
             solution, score, tiles = self.start, self.baseline, {}
         limit = bounds.by_pieces(self.problem, self.limits)
         ceiling = bounds.unconstrained(self.problem)
-        attained = score >= ceiling * (1 - _ROUNDING) or not self.problem.sensitive
+        attained = score >= ceiling * (1 - _ROUNDING) or not self.problem.searched
         if status is Status.OPTIMAL or attained:
             status = Status.OPTIMAL
             proven = score * (1 + self._narrowed)

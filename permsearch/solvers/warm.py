@@ -96,8 +96,7 @@ def _warm_up(solver: ColumnSolver, problem: Problem) -> None:
 def _warm_up_weights(solver: Solver, problem: Problem) -> None:
     """Run the solvers of patterns that are not N:M on a tiny weight of each."""
     if isinstance(solver, Auto):
-        odd = {name for name in problem.sensitive if obstacle(problem, name) is not None}
-        chosen = {get_solver(name): terms for name, terms in weights(problem, odd).items()}
+        chosen = {get_solver(name): terms for name, terms in weights(problem).items()}
     else:
         chosen = {solver: list(range(len(problem.terms)))}
     for method, terms in chosen.items():
@@ -111,7 +110,7 @@ def _warm_up_weights(solver: Solver, problem: Problem) -> None:
 
 def _tiny(problem: Problem, terms: list[int]) -> Iterator[Problem]:
     for index in terms:
-        if problem.terms[index].sensitive & set(problem.sensitive):
+        if index in problem.searched:
             yield tiny_problem(problem, problem.terms[index])
 
 

@@ -157,3 +157,15 @@ def test_options_that_make_no_sense_are_refused(name: str, value: Any) -> None:
     """The message names the option."""
     with pytest.raises(ValueError, match=name):
         HiNMSearch(**{name: value})
+
+
+@pytest.mark.parametrize("solver", ["auto", "none", "hinm", "gyro", "local", "swap"])
+def test_tiles_are_searched_although_no_axis_moves(solver: str) -> None:
+    """Tiles keep orders of their own: without a free axis there is something to find, no proof."""
+    weight = ps.instances.gaussian(64, 32, seed=0)
+    stop = ps.MaxSteps(50)
+    result = ps.search(weight, "hinm:32@0.5:2:4", permute=[], solver=solver, stop=stop)
+    assert result.status is not ps.Status.OPTIMAL
+    assert result.bound_kind != "exact"
+    assert (result.score > result.baseline) == (solver in {"auto", "hinm", "gyro"})
+    assert bool(result.tiles) == (result.score > result.baseline)
