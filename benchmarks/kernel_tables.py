@@ -33,7 +33,13 @@ def _linear(rows: list[Row]) -> list[str]:
     for row in rows:
         key = (row["pattern"], row["shape"], row["dtype"], row["kernel"])
         cases.setdefault(key, {})[row["tokens"]] = row
-    head = ["pattern", "out x in", "type", "kernel", *(f"{count} tokens" for count in tokens)]
+    head = [
+        "pattern",
+        "out x in",
+        "type",
+        "kernel",
+        *(f"{count} token{'s' * (count > 1)}" for count in tokens),
+    ]
     body = [
         [f"`{key[0]}`", *key[1:], *(f"{held[count]['speedup']:.2f}x" for count in tokens)]
         for key, held in cases.items()
