@@ -443,15 +443,3 @@ def test_other_packages_add_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("gone", "--any", "thing")
     assert (result.exit_code, "no_such_module" in result.stderr) == (1, True)
     assert "Search orders of the axes" in run("search", "--help").stdout
-
-
-def test_a_v_without_a_kernel_is_a_note(tmp_path: Path) -> None:
-    """Masks may have any V: what no published kernel takes is told, and searched."""
-    file = tmp_path / "w.npy"
-    np.save(file, ps.instances.gaussian(24, 16, seed=0))
-    result = run("search", str(file), "-p", "vector:12@0.25", "--steps", "5")
-    assert result.exit_code == 0
-    assert "note: published kernels of vector:12@0.25 take V = 16, 32" in result.stderr
-    assert "note" not in run("search", str(file), "-p", "2:4", "--steps", "5").stderr
-    found = ps.search(np.load(file), "vector:12@0.25", stop=ps.MaxSteps(5))
-    assert "16, 32, 64 or 128" in found.details["note"]
