@@ -48,6 +48,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="runs per rung, the median counts")
     parser.add_argument("--longest", type=float, default=60.0, help="skip longer budgets (s)")
     parser.add_argument("--only", default="", help="patterns: texts or weights that contain this")
+    parser.add_argument("--rows", type=Path, help="patterns: keep rows here, and go on with them")
     parser.add_argument("--json", type=Path, default=Path("out/benchmarks.json"))
     parser.add_argument("--page", type=Path, help="Markdown page whose tables to make anew")
     arguments = parser.parse_args()

@@ -6,8 +6,9 @@ at least. Kept shares are those of the masks, so a published mask rule counts wi
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 from statistics import median
@@ -23,6 +24,7 @@ from benchmarks.pattern_cases.base import Case
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
 SHORTEST = 0.5  # seconds that ours is given at least
 
@@ -58,12 +60,17 @@ def compared(case: Case, name: str, weight: NDArray[Any]) -> dict[str, Any]:
     }
 
 
-def run(only: str) -> Iterator[dict[str, Any]]:
-    """Yield a row per pattern and weight; `only` is part of the pattern or the weight's name."""
+def run(only: str, done: Collection[tuple[str, str, str]] = ()) -> Iterator[dict[str, Any]]:
+    """Yield a row per pattern and weight that is not done.
+
+    `only` is part of the pattern or the weight's name.
+    """
     for case in cases():
         ready = False
         for name, weight in trained(1):
             if only not in case.pattern and only not in name:
+                continue
+            if (case.pattern, case.label, name) in done:
                 continue
             try:
                 ps.parse_pattern(case.pattern).check(weight.shape)
@@ -97,14 +104,29 @@ def summary(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             }
 
 
+def _stored(path: Path | None) -> list[dict[str, Any]]:
+    """Return the rows that earlier runs kept."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 def measure(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
     """Yield the weights one by one, then their summary."""
-    rows: list[dict[str, Any]] = []
-    yield "patterns", _kept(options.only, rows)
+    rows = _stored(options.rows)
+    yield "patterns", _kept(options, rows)
     yield "patterns_summary", summary(rows)
 
 
-def _kept(only: str, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for row in run(only):
+def _kept(options: argparse.Namespace, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield new rows, adding each to `rows` and to the file that keeps them."""
+    for row in run(options.only, {_key(row) for row in rows}):
         rows.append(row)
+        if options.rows is not None:
+            with options.rows.open("a") as file:
+                file.write(json.dumps(row) + "\n")
         yield row
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["pattern"], row["published_search"], row["tensor"]
