@@ -17,7 +17,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from permsearch.limits.rounding import up
+from permsearch.limits.rounding import scaled, up
 from permsearch.limits.rows import Scores
 from permsearch.limits.section import lowest
 
@@ -110,9 +110,10 @@ def vector_partition(scores: Scores, v: int, kept: int, *, balanced: bool = Fals
         )
         return top
 
+    unit, matrix = scaled(scores)
     if balanced:
-        return partition_limit(len(scores), v, lambda some: largest(_sums(scores, some)))
-    return _priced(scores, v, kept, lambda sums: sums)
+        return unit * partition_limit(len(matrix), v, lambda some: largest(_sums(matrix, some)))
+    return unit * _priced(matrix, v, kept, lambda sums: sums)
 
 
 def block_partition(scores: Scores, shape: tuple[int, int], kept: int) -> float:
@@ -136,7 +137,8 @@ def block_partition(scores: Scores, shape: tuple[int, int], kept: int) -> float:
         chunk: Floats = ordered.reshape(len(sums), -1, width).sum(axis=2)
         return chunk
 
-    return _priced(scores, height, kept, chunks)
+    unit, matrix = scaled(scores)
+    return unit * _priced(matrix, height, kept, chunks)
 
 
 def _priced(scores: Scores, v: int, kept: int, parts: Callable[[Floats], Floats]) -> float:

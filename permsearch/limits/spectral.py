@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from permsearch.limits.rounding import up
+from permsearch.limits.rounding import scaled, up
 from permsearch.limits.rows import Scores
 from permsearch.limits.section import lowest
 
@@ -125,7 +125,7 @@ def vector_spectral(scores: Scores, v: int, kept: int, *, balanced: bool = False
     float
         Rounded up. O(min(R, C)^3).
     """
-    unit, matrix = _scaled(scores)
+    unit, matrix = scaled(scores)
     if unit == 0:
         return 0.0
     best = _weighted(matrix, v, kept, _POWERS, balanced=balanced)
@@ -171,7 +171,7 @@ def block_spectral(scores: Scores, shape: tuple[int, int], kept: int) -> float:
         Blocks kept in the whole matrix.
     """
     height, width = shape
-    unit, matrix = _scaled(scores)
+    unit, matrix = scaled(scores)
     both = up(unit * (_doubly(matrix, shape, kept) + _SLACK * float(matrix.sum())))
     by_rows = vector_spectral(scores, height, kept * width)
     return min(both, by_rows, vector_spectral(scores.T, width, kept * height))
@@ -190,7 +190,7 @@ def ragged_spectral(scores: Scores, groups: int, area: int) -> float:
     area
         Entries kept in the whole matrix.
     """
-    unit, matrix = _scaled(scores)
+    unit, matrix = scaled(scores)
     if unit == 0:
         return 0.0
     means = matrix.mean(axis=0)
@@ -219,7 +219,7 @@ def live_spectral(scores: Scores, v: int, live: int, kept: int) -> float:
     live, kept
         Live columns of a group, and how many of them a row keeps.
     """
-    unit, matrix = _scaled(scores)
+    unit, matrix = scaled(scores)
     if unit == 0:
         return 0.0
     groups, width = len(matrix) // v, matrix.shape[1]
@@ -251,13 +251,3 @@ def _doubly(matrix: Floats, shape: tuple[int, int], kept: int) -> float:
 
 def _axis(gain: Floats, square: float, total: float) -> _Shares:
     return _Shares(gain, np.zeros_like(gain), np.full_like(gain, square), total)
-
-
-def _scaled(scores: Scores) -> tuple[float, Floats]:
-    """Return a power of two and the scores in units of it, the largest in [0.5, 1)."""
-    peak = float(scores.max(initial=0.0))
-    if peak == 0:
-        return 0.0, np.zeros(scores.shape)
-    exponent = int(np.frexp(peak)[1])
-    scaled: Any = np.ldexp(scores.astype(np.float64), -exponent)
-    return float(np.ldexp(1.0, exponent)), scaled

@@ -225,6 +225,19 @@ def test_column_scales_do_not_spoil_the_spectral_limit() -> None:
     assert vector_spectral(scores, 32, kept) < 0.99 * vector_top(scores, 32, kept)
 
 
+@pytest.mark.parametrize("exponent", [-1020, 900])
+def test_partition_limits_hold_at_any_scale(exponent: int) -> None:
+    """Scores at the ends of float64 get the limit of ordinary ones, scaled."""
+    scores = matrix("plain", 8, 6, 3)
+    far = np.ldexp(scores, exponent)
+    for limit in (
+        lambda m: vector_partition(m, 2, 12),
+        lambda m: vector_partition(m, 2, 12, balanced=True),
+        lambda m: block_partition(m, (2, 2), 6),
+    ):
+        assert math.ldexp(limit(far), -exponent) == pytest.approx(limit(scores), rel=1e-6)
+
+
 def test_one_group_and_everything_kept_are_exact() -> None:
     """Where there is nothing to choose the limits are the values themselves."""
     scores = np.abs(np.random.default_rng(1).standard_normal((6, 8)))
