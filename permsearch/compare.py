@@ -17,7 +17,7 @@ from permsearch.io.jsontext import json_text
 from permsearch.io.opening import Tensors, open_tensors
 from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorInfo, TensorSource
-from permsearch.patterns import Axis, Pattern, parse_pattern
+from permsearch.patterns import NM, Axis, Block, HiNM, Pattern, VectorWise, parse_pattern
 from permsearch.provenance import provenance
 from permsearch.result import SearchResult
 from permsearch.rows import Row, csv_text, result_row
@@ -27,7 +27,8 @@ from permsearch.solvers.registry import get_solver
 from permsearch.stop import MaxCpuSeconds, MaxSeconds, MaxSteps, StoppingCriterion
 from permsearch.summary import summarise
 
-DEFAULT_SOLVERS = ("none", "window", "auto")
+# The published search of a pattern, by its kind.
+_PUBLISHED: dict[type, str] = {NM: "window", VectorWise: "kmeans", Block: "tetris", HiNM: "gyro"}
 
 _PathLike = str | os.PathLike[str]
 
@@ -106,7 +107,7 @@ def compare(
     tensors: Tensors,
     pattern: str | Pattern,
     *,
-    solvers: Sequence[str | Solver] | str | Solver = DEFAULT_SOLVERS,
+    solvers: Sequence[str | Solver] | str | Solver | None = None,
     only: Sequence[str] | str | None = None,
     exclude: Sequence[str] | str | None = None,
     stop: StoppingCriterion | None = None,
@@ -128,7 +129,8 @@ def compare(
     pattern
         What the masks must look like, such as ``"2:4"``.
     solvers
-        Short names or solver values, or one of them.
+        Short names or solver values, or one of them; None: no search, the published search for
+        the pattern where there is one, and ``auto``.
     only
         Globs that choose tensors by name; all without them.
     exclude
@@ -149,10 +151,11 @@ def compare(
     >>> [row["solver"] for row in comparison.rows], comparison.rows[1]["status"]
     (['none', 'exhaustive'], 'optimal')
     """
-    chosen = _listed(solvers)
+    parsed = parse_pattern(pattern)
+    chosen = default_solvers(parsed) if solvers is None else _listed(solvers)
     source = open_tensors(tensors)
     axes = None if permute is None else tuple(permute)
-    options = SearchOptions(parse_pattern(pattern), "none", stop, seed, pad, bound, axes)
+    options = SearchOptions(parsed, "none", stop, seed, pad, bound, axes)
     selection = select(source, options.pattern, only, exclude=exclude, pad=pad)
     rows: list[Row] = []
     skipped = list(selection.skipped)
@@ -163,6 +166,12 @@ def compare(
             rows.append(found)
     told = about(source, chosen, options)
     return Comparison(tuple(rows), tuple(skipped), told, by_steps(stop))
+
+
+def default_solvers(pattern: Pattern) -> tuple[str, ...]:
+    """Return what is compared where nobody says: no search, the published one if any, auto."""
+    published = (name for kind, name in _PUBLISHED.items() if isinstance(pattern, kind))
+    return ("none", *published, "auto")
 
 
 def _listed(solvers: Sequence[str | Solver] | str | Solver) -> Sequence[str | Solver]:

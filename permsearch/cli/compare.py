@@ -24,7 +24,7 @@ from permsearch.cli.options import (
 from permsearch.cli.progress import progress_bar
 from permsearch.cli.skipped import end_with, tell, tell_note, tell_skipped
 from permsearch.cli.table import COMPARED, OVER_WINDOW, SUMMARY, Table, name_width
-from permsearch.compare import DEFAULT_SOLVERS, Comparison, about, by_steps, compared
+from permsearch.compare import Comparison, about, by_steps, compared, default_solvers
 from permsearch.io.opening import open_tensors
 from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorSource
@@ -46,9 +46,8 @@ Examples:
 @click.option(
     "--solvers",
     type=SolversType(),
-    default=",".join(DEFAULT_SOLVERS),
-    show_default=True,
-    help="Short names, separated by commas.",
+    help="Short names, separated by commas. Without it: none, auto, and the published search for "
+    "the pattern where there is one (window, kmeans, tetris, gyro).",
 )
 @limit_options
 @click.option("--bound", "tight", is_flag=True, help="Compute the tighter bound for each tensor.")
@@ -67,7 +66,7 @@ def compare_command(
     excluded: tuple[str, ...],
     pad: bool,
     seed: int,
-    solvers: tuple[str, ...],
+    solvers: tuple[str, ...] | None,
     steps: int | None,
     seconds: float | None,
     tight: bool,
@@ -83,6 +82,7 @@ def compare_command(
     check_outputs_differ({"--json": json_file, "--csv": csv_file, "--html": html})
     options = SearchOptions(pattern, "none", criterion(steps, seconds), seed, pad, tight, permute)
     check_report_can_be_made(html)
+    solvers = default_solvers(pattern) if solvers is None else solvers
     source = open_tensors(path)
     selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     tell_skipped(selection)
@@ -159,9 +159,10 @@ def _run(
 def _show_summary(comparison: Comparison, *, quiet: bool) -> None:
     if not quiet:
         click.echo()
-    columns = [c for c in SUMMARY if c is not OVER_WINDOW or not comparison.by_steps]
-    summary = Table(columns, quiet=quiet)
-    for row in comparison.summary():
+    rows = comparison.summary()
+    against = any(row["gain_over_window"] is not None for row in rows)
+    summary = Table([c for c in SUMMARY if c is not OVER_WINDOW or against], quiet=quiet)
+    for row in rows:
         summary.add(row)
     left_out = f", without {comparison.unfinished}" if comparison.unfinished else ""
     summary.show(f"All tensors, weighted by their scores{left_out}")

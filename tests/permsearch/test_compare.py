@@ -167,3 +167,21 @@ def test_solvers_are_not_set_against_each_other_by_steps() -> None:
         comparison = ps.compare(weights, "2:4", solvers=solvers, stop=stop)
         ratios = [row["gain_over_window"] for row in comparison.summary()]
         assert [ratio is not None for ratio in ratios] == [told, told]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "solvers"),
+    [
+        ("2:4", ["none", "window", "auto"]),
+        ("vector:4@0.5", ["none", "kmeans", "auto"]),
+        ("block:4x4@0.5", ["none", "tetris", "auto"]),
+        ("hinm:4@0.5:2:4", ["none", "gyro", "auto"]),
+        ("transposable:2:4", ["none", "auto"]),
+    ],
+)
+def test_the_published_search_for_the_pattern_is_compared(pattern: str, solvers: list[str]) -> None:
+    """Where nobody names solvers, none that cannot take the pattern is tried."""
+    tensors = {"a": ps.instances.gaussian(16, 16, seed=1)}
+    comparison = ps.compare(tensors, pattern, stop=ps.MaxSteps(2))
+    assert [row["solver"] for row in comparison.rows] == solvers
+    assert not comparison.skipped
