@@ -7,26 +7,47 @@ the orders found, and proves the function unchanged.
 
 from __future__ import annotations
 
-from pruning.errors import StateError, TraceError, VerificationError
+from pruning.calibrate import calibrate
+from pruning.errors import (
+    BundleMismatch,
+    CalibrationError,
+    ExportError,
+    RecipeError,
+    StateError,
+    TraceError,
+    VerificationError,
+)
 from pruning.gather import GatherCost, Gathered, gather_, gathered_orders
+from pruning.masks import attach_masks_, density, detach_masks_, keep_masked, masks_of, rezero_
 from pruning.network import Group, Member, Network, Pin
 from pruning.permute import permute_
 from pruning.trace import trace
 from pruning.verify import Report
 
 __all__ = [
+    "BundleMismatch",
+    "CalibrationError",
+    "ExportError",
     "GatherCost",
     "Gathered",
     "Group",
     "Member",
     "Network",
     "Pin",
+    "RecipeError",
     "Report",
     "StateError",
     "TraceError",
     "VerificationError",
+    "attach_masks_",
+    "calibrate",
+    "density",
+    "detach_masks_",
     "gather_",
     "gathered_orders",
+    "keep_masked",
+    "masks_of",
     "permute_",
+    "rezero_",
     "trace",
 ]
