@@ -7,6 +7,7 @@ the orders found, and proves the function unchanged.
 
 from __future__ import annotations
 
+from pruning.bundle import MaskBundle
 from pruning.calibrate import calibrate
 from pruning.errors import (
     BundleMismatch,
@@ -20,7 +21,10 @@ from pruning.errors import (
 from pruning.gather import GatherCost, Gathered, gather_, gathered_orders
 from pruning.masks import attach_masks_, density, detach_masks_, keep_masked, masks_of, rezero_
 from pruning.network import Group, Member, Network, Pin
+from pruning.norms import reestimate_batchnorm_
 from pruning.permute import permute_
+from pruning.pipeline import PruneResult, prune
+from pruning.recipe import LayerRule, Recipe
 from pruning.trace import trace
 from pruning.verify import Report
 
@@ -31,9 +35,13 @@ __all__ = [
     "GatherCost",
     "Gathered",
     "Group",
+    "LayerRule",
+    "MaskBundle",
     "Member",
     "Network",
     "Pin",
+    "PruneResult",
+    "Recipe",
     "RecipeError",
     "Report",
     "StateError",
@@ -48,6 +56,8 @@ __all__ = [
     "keep_masked",
     "masks_of",
     "permute_",
+    "prune",
+    "reestimate_batchnorm_",
     "rezero_",
     "trace",
 ]

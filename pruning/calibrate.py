@@ -77,9 +77,9 @@ def calibrate(
     return {each.name: each.finish() for each in reached}
 
 
-def visible(model: nn.Module) -> tuple[str, ...]:
-    """Return the names of the weights whose inputs `calibrate` can see."""
-    return tuple(dict(_seen(unwrapped(model))))
+def visible(model: nn.Module) -> dict[str, bool]:
+    """Return the weights whose inputs `calibrate` can see, and whether with a Gram matrix."""
+    return {name: probe.correlated for name, (_, probe) in _seen(unwrapped(model))}
 
 
 def as_call(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:

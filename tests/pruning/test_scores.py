@@ -183,7 +183,7 @@ def test_bad_calibration_is_told() -> None:
         calibrate(model, [torch.ones(2, 4)], names=["idle.weight"])
     with pytest.raises(UnknownName, match=r"did you mean 'used.weight'"):
         calibrate(model, [torch.ones(2, 4)], names=["used.wieght"])
-    assert visible(model) == ("used.weight", "idle.weight")
+    assert visible(model) == {"used.weight": True, "idle.weight": True}
     assert not model.used._forward_pre_hooks
 
 
