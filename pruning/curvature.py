@@ -41,13 +41,8 @@ def damped(gram: torch.Tensor, damping: float = 0.01, name: str = "the layer") -
     if not damping >= 0:
         raise CalibrationError(f"{name}: damping must be >= 0, got {damping}.")
     gram = gram.double()
+    mean = checked_mean(gram, name)
     diagonal = gram.diagonal()
-    mean = float(diagonal.mean()) if diagonal.numel() else 0.0
-    if not 0 < mean < float("inf") or not bool(gram.isfinite().all()):
-        raise CalibrationError(
-            f"{name}: the Gram matrix of its inputs is zero or not finite; give other "
-            'calibration data, or score it without (scores = "magnitude").'
-        )
     for attempt in range(_TRIES):
         share = damping if attempt == 0 else max(damping, 1e-6) * 10.0**attempt
         matrix = gram.clone()
@@ -56,6 +51,18 @@ def damped(gram: torch.Tensor, damping: float = 0.01, name: str = "the layer") -
         if int(torch.linalg.cholesky_ex(matrix).info) == 0 and _well(matrix):
             return Damped(matrix, share)
     raise CalibrationError(f"{name}: its Gram matrix cannot be inverted even damped.")
+
+
+def checked_mean(gram: torch.Tensor, name: str) -> float:
+    """Return the mean of a Gram matrix's diagonal, refusing one that says nothing."""
+    diagonal = gram.diagonal()
+    mean = float(diagonal.mean()) if diagonal.numel() else 0.0
+    if not 0 < mean < float("inf") or not bool(gram.isfinite().all()):
+        raise CalibrationError(
+            f"{name}: the Gram matrix of its inputs is zero or not finite; give other "
+            'calibration data, or a rule with method = "mask" and scores = "magnitude".'
+        )
+    return mean
 
 
 def _well(matrix: torch.Tensor) -> bool:

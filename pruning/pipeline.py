@@ -20,6 +20,7 @@ from pruning import formulate
 from pruning.bundle import MaskBundle
 from pruning.calibrate import calibrate, visible
 from pruning.capture import unwrapped
+from pruning.curvature import checked_mean
 from pruning.errors import StateError
 from pruning.gather import GatherCost, gather_, gathered_orders
 from pruning.masks import attach_masks_, density, masks_of
@@ -176,6 +177,9 @@ def _statistics(
     names = {str(layer.seen) for layer in wanted.values()}
     gram = any(map(needs_gram, plan.layers))
     found = calibrate(model, calibration, names=sorted(names), gram=gram)
+    for layer in wanted.values():
+        for part in found[str(layer.seen)].grams() if needs_gram(layer) else ():
+            checked_mean(part, layer.base)
     return {base: found[str(layer.seen)] for base, layer in wanted.items()}
 
 
