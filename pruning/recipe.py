@@ -71,8 +71,8 @@ class LayerRule:
     def __post_init__(self) -> None:
         from pruning.scores import score_kind
 
-        globs = (self.match,) if isinstance(self.match, str) else tuple(self.match)
-        if not globs or not all(isinstance(glob, str) and glob for glob in globs):
+        globs = (self.match,) if isinstance(self.match, str) else self.match
+        if not (isinstance(globs, tuple) and globs) or not all(isinstance(glob, str) and glob for glob in globs):
             raise RecipeError(f"match is a glob, or a list of globs, not {self.match!r}.")
         object.__setattr__(self, "match", globs)
         if self.method not in get_args(Method):
@@ -174,9 +174,9 @@ class Recipe:
         """
         given = dict(table)
         layers = given.pop("layer", None)
+        _check_keys(given, _names(cls, "layers"), "recipe")
         if not isinstance(layers, list | tuple):
             raise RecipeError("a recipe needs at least one [[layer]] with match and pattern.")
-        _check_keys(given, _names(cls, "layers"), "recipe")
         rules = []
         for at, layer in enumerate(layers, 1):
             _check_keys(layer, _names(LayerRule), f"[[layer]] number {at} of the recipe")

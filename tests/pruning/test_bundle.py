@@ -65,7 +65,7 @@ def test_a_bundle_loads_in_a_second_process(saved: tuple[nn.Module, Path]) -> No
         [sys.executable, "-c", code, str(folder)], cwd=ROOT, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-    assert float(run.stdout) == pytest.approx(float(model(torch.ones(1, 8)).sum()), abs=1e-5)
+    assert float(run.stdout) == pytest.approx(model(torch.ones(1, 8)).sum().item(), abs=1e-5)
 
 
 def test_other_models_are_refused(saved: tuple[nn.Module, Path]) -> None:
@@ -119,12 +119,12 @@ def test_a_bundle_of_the_command_line_applies(tmp_path: Path) -> None:
     from click.testing import CliRunner
     from safetensors.torch import save_file
 
-    from permsearch.cli import main
+    from permsearch.cli.search import search_command
 
     model = model_of()
     save_file(model.state_dict(), tmp_path / "model.safetensors")
-    command = ["search", str(tmp_path / "model.safetensors"), "-p", "2:4", "--steps", "50"]
-    run = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "masks")])
+    command = [str(tmp_path / "model.safetensors"), "-p", "2:4", "--steps", "50"]
+    run = CliRunner().invoke(search_command, [*command, "--out", str(tmp_path / "masks")])
     assert run.exit_code == 0, run.output
     bundle = MaskBundle.load(tmp_path / "masks")
     bundle.apply_(model)
