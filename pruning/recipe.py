@@ -72,7 +72,9 @@ class LayerRule:
         from pruning.scores import score_kind
 
         globs = (self.match,) if isinstance(self.match, str) else self.match
-        if not (isinstance(globs, tuple) and globs) or not all(isinstance(glob, str) and glob for glob in globs):
+        if not (isinstance(globs, tuple) and globs) or not all(
+            isinstance(glob, str) and glob for glob in globs
+        ):
             raise RecipeError(f"match is a glob, or a list of globs, not {self.match!r}.")
         object.__setattr__(self, "match", globs)
         if self.method not in get_args(Method):
