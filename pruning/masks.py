@@ -111,7 +111,7 @@ def detach_masks_(model: nn.Module) -> dict[str, torch.Tensor]:
     bare = unwrapped(model)
     found = masks_of(bare)
     for name, module, leaf in _masked_places(bare):
-        if len(module.parametrizations[leaf]) > 1:  # type: ignore[index,arg-type]
+        if len(module.parametrizations[leaf]) > 1:  # type: ignore[index]
             raise StateError(
                 f"{name} is computed by another parametrization besides its mask, which would "
                 "bring its zeros back; remove that first (remove_parametrizations)."

@@ -19,6 +19,8 @@ from pruning.scores import score_kind
 #: Scores where nothing is said: with calibration, without, and where inputs cannot be seen.
 CALIBRATED, PLAIN, UNSEEN = "wanda_squared", "magnitude", "energy"
 
+UNREAD = "no contraction reads it (a table, or a weight that others are made of)"
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedLayer:
@@ -125,17 +127,21 @@ def plan_pruning(
         No weight can carry the pattern it is to.
     """
     rules = _rules(network, recipe)
-    wanted = {name: rule for name, rule in rules.items() if rule.sparse is not None}
+    sparse = {name: rule for name, rule in rules.items() if rule.sparse is not None}
+    read = {name for name, _ in network.read}
+    wanted = {name: rule for name, rule in sparse.items() if name in read}
+    tables = dict.fromkeys((name for name in sparse if name not in read), UNREAD)
     patterns = {glob.escape(name): rule.sparse for name, rule in wanted.items()}
     gather = [glob.escape(name) for name, rule in wanted.items() if rule.gather]
-    planned = formulate.plan(network, patterns, gather=gather)  # type: ignore[arg-type]
+    planned = formulate.plan(network, patterns, gather=gather)
     layers = tuple(_layer(network, found, wanted[found.tensor], seen) for found in planned.layers)
     if not layers:
         told = "; ".join(map(": ".join, planned.skipped.items())) or "no rule has a pattern"
         raise NothingEligible(f"no weight can be pruned by the recipe: {told}")
-    meant = {layer.tensor for layer in layers} | planned.skipped.keys()
+    skipped = {**planned.skipped, **tables}
+    meant = {layer.tensor for layer in layers} | skipped.keys()
     dense = tuple(n for n in network.tensors if len(network.axes[n]) > 1 and n not in meant)
-    return PrunePlan(layers, planned.skipped, dense, planned)
+    return PrunePlan(layers, skipped, dense, planned)
 
 
 def _rules(network: Network, recipe: Recipe) -> dict[str, LayerRule]:

@@ -63,7 +63,7 @@ def prune_tensor(
         What was done to the weight.
     """
     dense, rule, inputs = _back(weight.detach(), moves), layers[0].rule, statistics.get(base)
-    stored, tiles = _mask(layers, network, _moved(scores, moves))
+    stored, tiles = best_mask(layers, network, _moved(scores, moves))
     rows, cols, entangled = _orders(weight.shape, layers[0].dim, moves)
     mask = _back(stored, moves)
     new = torch.where(mask, dense, dense.new_zeros(()))
@@ -111,7 +111,7 @@ def _back(tensor: torch.Tensor, moves: Sequence[Move]) -> torch.Tensor:
     return found
 
 
-def _mask(
+def best_mask(
     layers: Sequence[PlannedLayer], network: Network, scores: torch.Tensor
 ) -> tuple[torch.Tensor, Any]:
     """Return the best masks of a tensor's pieces for scores in storage order."""
@@ -175,7 +175,7 @@ def _shares(
     """Return what the mask keeps of the scores, and what the best mask of the old order would."""
     total = float(scores.double().sum())
     kept = float(scores.double()[mask].sum())
-    before, _ = _mask(layers, network, scores)
+    before, _ = best_mask(layers, network, scores)
     baseline = float(scores.double()[before].sum())
     scale = total if total > 0 else 1.0
     return {"retained": kept / scale, "baseline": baseline / scale, "total": total}

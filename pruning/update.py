@@ -22,8 +22,7 @@ _ENTRIES = 1 << 24
 def output_error(weight: torch.Tensor, new: torch.Tensor, inputs: Inputs) -> float:
     """Return the mean squared change of a layer's outputs, summed over channels, in float64."""
     change = as_matrix((weight.detach().double() - new.detach().double()), inputs.axis)
-    rows = len(change) // inputs.blocks
-    parts = zip(change.split(rows), inputs.grams(), strict=True)
+    parts = zip(change.chunk(inputs.blocks), inputs.grams(), strict=True)
     return sum(float(((part @ gram) * part).sum()) for part, gram in parts)
 
 
@@ -60,8 +59,7 @@ def _by_blocks(
 ) -> torch.Tensor:
     matrix = as_matrix(weight.detach().double(), inputs.axis)
     kept = as_matrix(mask, inputs.axis)
-    rows = len(matrix) // inputs.blocks
-    parts = zip(inputs.grams(), matrix.split(rows), kept.split(rows), strict=True)
+    parts = zip(inputs.grams(), matrix.chunk(inputs.blocks), kept.chunk(inputs.blocks), strict=True)
     done = [solve(damped(gram, damping, inputs.name).matrix, p, k) for gram, p, k in parts]
     found = from_matrix(torch.cat(done), weight.shape, inputs.axis).to(weight.dtype)
     return torch.where(mask, found, found.new_zeros(()))
@@ -71,7 +69,8 @@ def _fitted(gram: torch.Tensor, matrix: torch.Tensor, kept: torch.Tensor) -> tor
     """Return the rows of least error; all of them with the same support are solved together."""
     wanted = matrix @ gram
     supports, member = torch.unique(kept, dim=0, return_inverse=True)
-    rows_of = torch.argsort(member, stable=True).split(torch.bincount(member).tolist())
+    ends = torch.bincount(member).cumsum(0)[:-1].cpu()
+    rows_of = torch.argsort(member, stable=True).tensor_split(ends)
     found = torch.zeros_like(matrix)
     if len(supports) * 4 < len(matrix):
         for support, rows in zip(supports, rows_of, strict=True):
@@ -161,9 +160,8 @@ def sparsegpt(
     """
     matrix = as_matrix(weight.detach().double(), inputs.axis)
     order = feature_order(weight.shape[inputs.axis], matrix.shape[1], cols)
-    rows = len(matrix) // inputs.blocks
     done, kept = [], []
-    for gram, part in zip(inputs.grams(), matrix.split(rows), strict=True):
+    for gram, part in zip(inputs.grams(), matrix.chunk(inputs.blocks), strict=True):
         solid = damped(gram, damping, inputs.name).matrix
         values, mask = swept(solid, part, order, _best_of_group(n), step=m)
         done.append(values)

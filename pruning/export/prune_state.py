@@ -33,7 +33,7 @@ def to_torch_prune_(model: nn.Module) -> list[str]:
         _check(bare, name)
     for name, mask in detach_masks_(bare).items():
         module, leaf = _place(bare, name)
-        prune.custom_from_mask(module, leaf, mask)
+        prune.custom_from_mask(module, leaf, mask)  # type: ignore[no-untyped-call]
     return list(masks)
 
 
@@ -44,7 +44,7 @@ def from_torch_prune_(model: nn.Module) -> dict[str, torch.Tensor]:
     for prefix, module in bare.named_modules():
         for leaf in _hooked(module):
             masks[f"{prefix}.{leaf}" if prefix else leaf] = module.get_buffer(f"{leaf}_mask") != 0
-            prune.remove(module, leaf)
+            prune.remove(module, leaf)  # type: ignore[no-untyped-call]
     if not masks:
         raise ExportError("torch.nn.utils.prune has no masks on this model.")
     attach_masks_(bare, masks)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -39,16 +40,20 @@ class SemiStructured:
 
     def unpack(self) -> torch.Tensor:
         """Return the dense weight with zeros."""
-        from torch.sparse._semi_structured_conversions import (
-            sparse_semi_structured_to_dense_cutlass,
-        )
-
+        decode = _converters().sparse_semi_structured_to_dense_cutlass
         if self.values.dtype != torch.float32:
-            found: torch.Tensor = sparse_semi_structured_to_dense_cutlass(self.values, self.meta)
+            found: torch.Tensor = decode(self.values, self.meta)
             return found
         # its decoder moves halves of float32 numbers as float16, where some are NaN and change
-        ones = sparse_semi_structured_to_dense_cutlass(torch.ones_like(self.values), self.meta)
+        ones: torch.Tensor = decode(torch.ones_like(self.values), self.meta)
         return torch.zeros_like(ones).masked_scatter_(ones != 0, self.values)
+
+
+def _converters() -> Any:
+    """Return torch's own encoder and decoder, plain tensor operations without types."""
+    from torch.sparse import _semi_structured_conversions
+
+    return _semi_structured_conversions
 
 
 def violations(weight: torch.Tensor, n: int, m: int) -> int:
@@ -87,15 +92,12 @@ def to_semi_structured(weight: torch.Tensor, name: str = "the weight") -> SemiSt
     >>> torch.equal(to_semi_structured(weight).unpack(), weight)
     True
     """
-    from torch.sparse._semi_structured_conversions import (
-        sparse_semi_structured_from_dense_cutlass,
-    )
-
+    encode = _converters().sparse_semi_structured_from_dense_cutlass
     weight = weight.detach().contiguous()
     reason = obstacle(weight)
     if reason:
         raise ExportError(f"{name} cannot be packed: {reason}.")
-    packed = SemiStructured(*sparse_semi_structured_from_dense_cutlass(weight))
+    packed = SemiStructured(*encode(weight))
     if not torch.equal(packed.unpack(), weight):
         raise ExportError(f"{name}: PyTorch's encoder did not give the weight back.")
     return packed

@@ -68,7 +68,7 @@ def test_o09_attention_trains_under_masks(cases: Any) -> None:
 
 
 def test_o16_ties_keep_exactly_as_many(cases: Any) -> None:
-    """Every group of every pattern keeps exactly N, twice the same, and constants what they must."""
+    """Every group keeps exactly N, twice the same, and constants keep what they must."""
     data = cases.CASES["O16"]().data
     for text in ("2:4", "1:4", "4:8"):
         pattern = ps.parse_pattern(text)
