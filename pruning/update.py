@@ -79,8 +79,8 @@ def _fitted(gram: torch.Tensor, matrix: torch.Tensor, kept: torch.Tensor) -> tor
             solved = torch.cholesky_solve(wanted[rows][:, index].T, factor)
             found[rows[:, None], index] = solved.T
         return found
-    for rows in _batches(kept):
-        found[rows] = _solved(gram, wanted[rows], kept[rows])
+    for part in _batches(kept):
+        found[part] = _solved(gram, wanted[part], kept[part])
     return found
 
 
