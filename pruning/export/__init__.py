@@ -11,14 +11,17 @@ from pruning.export.semi_structured import (
     eligibility,
     to_semi_structured,
 )
+from pruning.export.sparsifier import fill_sparsifier_, masks_in_sparsifier
 
 __all__ = [
     "Foreign",
     "SemiStructured",
     "eligibility",
     "export_folder",
+    "fill_sparsifier_",
     "from_torch_prune_",
     "import_masks",
+    "masks_in_sparsifier",
     "to_bsr",
     "to_semi_structured",
     "to_torch_prune_",

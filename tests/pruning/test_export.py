@@ -197,3 +197,50 @@ def test_masks_of_other_tools() -> None:
     with pytest.raises(ExportError, match="missing"):
         export.import_masks({"x._weight_mask": poor}, "modelopt")
     assert not export.import_masks({"w": torch.relu(weight)})["w"].follows
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_sparsifiers_of_torch() -> None:
+    """A prepared sparsifier takes the masks, keeps them in its own state, and bakes them in."""
+    from torch.ao.pruning import WeightNormSparsifier
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    dense = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    sparsifier = WeightNormSparsifier(sparsity_level=1.0)
+    masks = {"0.weight": half(model[0].weight)}
+    with pytest.raises(ExportError, match="prepare"):
+        export.fill_sparsifier_(sparsifier, masks)
+    sparsifier.prepare(model, [{"tensor_fqn": "0.weight"}])
+    with pytest.raises(ExportError, match=r"not prepared for 2\.weight"):
+        export.fill_sparsifier_(sparsifier, {**masks, "2.weight": half(dense["2.weight"])})
+    assert export.fill_sparsifier_(sparsifier, masks) == ["0.weight"]
+    assert torch.equal(export.masks_in_sparsifier(sparsifier)["0.weight"], masks["0.weight"])
+    kept = sparsifier.state_dict()["state"]["0.weight"]["mask"]
+    assert torch.equal(kept != 0, masks["0.weight"])
+    sparsifier.squash_mask()
+    assert torch.equal(model[0].weight, dense["0.weight"] * masks["0.weight"])
+
+
+def test_transformers_loads_an_exported_folder(tmp_path: Path) -> None:
+    """What transformers saved in shards is exported, loaded again, and computes with zeros."""
+    transformers = pytest.importorskip("transformers", reason="needs the extra permsearch[hf]")
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=50, max_position_embeddings=16,
+    )  # fmt: skip
+    model = transformers.BertModel(config).eval()
+    model.save_pretrained(tmp_path / "dense", max_shard_size="8KB")
+    assert len(list((tmp_path / "dense").glob("*.safetensors"))) > 1
+    names = [n for n, p in model.named_parameters() if p.dim() == 2 and "encoder" in n]
+    masks = {name: half(model.get_parameter(name)) for name in names}
+    export.export_folder(
+        tmp_path / "dense", tmp_path / "zeros", {n: m.numpy() for n, m in masks.items()}
+    )
+    loaded = transformers.BertModel.from_pretrained(tmp_path / "zeros").eval()
+    attach_masks_(model, masks)
+    tokens = torch.arange(10)[None]
+    with torch.no_grad():
+        expected = model(tokens).last_hidden_state
+        assert torch.equal(loaded(tokens).last_hidden_state, expected)
