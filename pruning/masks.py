@@ -122,6 +122,31 @@ def detach_masks_(model: nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
+@torch.no_grad()
+def update_masks_(model: nn.Module, masks: Mapping[str, Any]) -> None:
+    """Replace masks that are attached, in place: what a schedule does at each of its stages.
+
+    Optimizers that keep weights masked go by the new ones. What a later mask brings back starts
+    from zero.
+
+    Raises
+    ------
+    UnknownName, StateError
+        A weight has no mask yet, or the new one does not fit; nothing was changed.
+    """
+    bare = unwrapped(model)
+    places = {name: masks_in(module, leaf) for name, module, leaf in _masked_places(bare)}
+    found = {}
+    for name, mask in masks.items():
+        if _bare_name(name) not in places:
+            raise unknown("masked weight", name, places)
+        found[_bare_name(name)] = _fitting(places[_bare_name(name)].mask, name, mask)
+    check_same_on_ranks(found)
+    for name, mask in found.items():
+        places[name].mask.copy_(mask)
+    rezero_(bare)
+
+
 def masks_of(model: nn.Module) -> dict[str, torch.Tensor]:
     """Return the masks that are attached to a model, by the names of the weights."""
     return {
@@ -214,6 +239,14 @@ def _place(model: nn.Module, name: str) -> tuple[nn.Module, str]:
 def _checked(model: nn.Module, name: str, mask: Any) -> torch.Tensor:
     module, leaf = _place(model, name)
     weight: torch.Tensor = getattr(module, leaf)
+    found = _fitting(weight, name, mask)
+    if any(name == masked for masked, _, _ in _masked_places(model)):
+        raise StateError(f"{name} has a mask already; detach_masks_ first.")
+    return found
+
+
+def _fitting(weight: torch.Tensor, name: str, mask: Any) -> torch.Tensor:
+    """Return a mask as a tensor beside the weight (or mask) whose shape it must have."""
     found = torch.as_tensor(mask)
     if found.dtype != torch.bool:
         raise StateError(f"the mask of {name} is {found.dtype}; boolean ones are taken.")
@@ -221,8 +254,6 @@ def _checked(model: nn.Module, name: str, mask: Any) -> torch.Tensor:
         raise StateError(
             f"the mask of {name} has shape {tuple(found.shape)}, the weight {tuple(weight.shape)}."
         )
-    if any(name == masked for masked, _, _ in _masked_places(model)):
-        raise StateError(f"{name} has a mask already; detach_masks_ first.")
     return found.to(weight.device)
 
 

@@ -15,7 +15,14 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from permsearch.errors import UnknownName
 from pruning.errors import StateError
 from pruning.masked import masks_in_state
-from pruning.masks import attach_masks_, density, detach_masks_, keep_masked, masks_of
+from pruning.masks import (
+    attach_masks_,
+    density,
+    detach_masks_,
+    keep_masked,
+    masks_of,
+    update_masks_,
+)
 
 
 def half(weight: torch.Tensor) -> torch.Tensor:
@@ -350,3 +357,25 @@ def test_masked_gradients_survive_infinities() -> None:
     layer(torch.ones(1, 4)).sum().backward()
     assert bool(layer.weight.isfinite().all())
     assert layer.parametrizations.weight.original.grad.tolist() == [[1, 0, 1, 0]]
+
+
+def test_masks_are_replaced_stage_by_stage() -> None:
+    """A new mask counts at once, for layer and optimizer; a wrong one changes nothing."""
+    model, value = small(), torch.randn(16, 8)
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    masks = half_of(model)
+    attach_masks_(model, masks, optimizer=optimizer)
+    step(model, optimizer, value)
+    fewer = {"0.weight": masks["0.weight"].clone()}
+    fewer["0.weight"][:4] = False
+    with pytest.raises(StateError, match="shape"):
+        update_masks_(model, {**fewer, "2.weight": fewer["0.weight"]})
+    assert_masked(model, masks)
+    assert torch.equal(masks_of(model)["0.weight"], masks["0.weight"])
+    update_masks_(model, fewer)
+    step(model, optimizer, value)
+    assert_masked(model, fewer)
+    stored = model[0].parametrizations.weight.original
+    assert bool((stored[:4] == 0).all())
+    with pytest.raises(UnknownName, match="masked weight"):
+        update_masks_(model, {"0.bias": torch.ones(8, dtype=torch.bool)})

@@ -14,6 +14,7 @@ from pruning import scores
 from pruning.calibrate import calibrate, visible
 from pruning.curvature import damped
 from pruning.errors import CalibrationError
+from pruning.gradients import gradients
 from pruning.statistics import Inputs
 
 LAYERS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
@@ -220,3 +221,26 @@ def test_zero_rows_are_worth_nothing() -> None:
     found = scores.ria(weight)
     assert bool(found.isfinite().all())
     assert float(found[1].sum() + found[:, 2].sum()) == 0
+
+
+def test_gradients_are_those_of_the_loss() -> None:
+    """Sums of gradients and of their squares over batches; the model's own gradients stay."""
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+    batches = [drawn((5, 4), seed) for seed in range(3)]
+    found = gradients(model, batches, lambda output, _: output.square().mean())
+    assert model[0].weight.grad is None
+    each = []
+    for batch in batches:
+        model.zero_grad()
+        model(batch).square().mean().backward()
+        each.append(model[0].weight.grad.double().clone())
+    assert torch.allclose(found["0.weight"].total, sum(each))
+    assert torch.allclose(found["0.weight"].squares, sum(g.square() for g in each))
+    importance = scores.taylor(model[0].weight, found["0.weight"].total)
+    assert torch.allclose(importance, (model[0].weight.double() * sum(each)).abs().float())
+    with pytest.raises(CalibrationError, match="no batches"):
+        gradients(model, [], lambda output, _: output.sum())
+    with pytest.raises(CalibrationError, match=r"0\.weight: its gradient in batch 0"):
+        gradients(model, batches, lambda output, _: output.sum() * float("nan"))
+    with pytest.raises(CalibrationError, match=r"idle\.weight: the loss does not depend"):
+        gradients(_Idle(), [torch.ones(2, 4)], lambda output, _: output.sum())

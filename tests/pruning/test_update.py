@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from permsearch.patterns import NM
 from pruning.calibrate import calibrate
-from pruning.errors import CalibrationError
+from pruning.errors import CalibrationError, StateError
 from pruning.norms import reestimate_batchnorm_
+from pruning.rerank import rerank
 from pruning.statistics import Inputs
 from pruning.update import compensate, feature_order, output_error, refit, sparsegpt
 
@@ -168,3 +173,24 @@ def test_batch_norms_take_the_statistics_of_the_data() -> None:
         reestimate_batchnorm_(model, [torch.full((3, 4), float("nan"))])
     assert torch.equal(model[1].running_mean, saved)
     assert reestimate_batchnorm_(nn.Linear(2, 2), []) == 0
+
+
+@pytest.mark.parametrize("method", ["mask", "refit"])
+def test_orders_are_ranked_by_what_they_cost(method: Literal["mask", "refit"]) -> None:
+    """The ranking is by output error, the best is never worse than the stored order."""
+    weight, value = drawn(16, 16), correlated(100, 16)
+    inputs = inputs_of(value)
+    orders = [None, *(np.random.default_rng(seed).permutation(16) for seed in range(6))]
+    ranked = rerank(weight, weight.abs(), orders, NM(2, 4), inputs, method=method)
+    assert [each.error for each in ranked] == sorted(each.error for each in ranked)
+    stored = next(each for each in ranked if each.order is None)
+    assert torch.equal(stored.mask, half(weight))
+    assert ranked[0].error < stored.error
+    for each in ranked:
+        order = np.arange(16) if each.order is None else each.order
+        assert NM(2, 4).accepts(each.mask.numpy()[:, order])
+        new = refit(weight, each.mask, inputs) if method == "refit" else weight * each.mask
+        assert each.error == pytest.approx(output_error(weight, new, inputs))
+        assert each.retained == pytest.approx(float((weight.abs() * each.mask).sum()), rel=1e-6)
+    with pytest.raises(StateError, match="dimension 1"):
+        rerank(weight, weight.abs(), [None], NM(2, 4), replace(inputs, axis=0))
