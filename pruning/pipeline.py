@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from permsearch.arrays import to_numpy
+from permsearch.errors import ScoresError
 from permsearch.patterns import Scores
 from permsearch.problem import Problem
 from permsearch.result import SearchResult
@@ -116,7 +117,7 @@ def prune(
 
     Raises
     ------
-    RecipeError, CalibrationError, NothingEligible, TraceError, StateError
+    RecipeError, CalibrationError, ScoresError, NothingEligible, TraceError, StateError
         Before anything was changed.
     VerificationError
         The orders changed an output; the model is as it was.
@@ -186,7 +187,14 @@ def _statistics(
 def _scored(
     weight: torch.Tensor, layer: PlannedLayer, statistics: Mapping[str, Inputs]
 ) -> torch.Tensor:
-    return score_kind(layer.scores)(weight, statistics.get(layer.base))
+    found = score_kind(layer.scores)(weight, statistics.get(layer.base))
+    if not bool(found.isfinite().all()):
+        at = tuple((~found.isfinite()).nonzero()[0].tolist())
+        raise ScoresError(
+            f"{layer.base}: its {layer.scores} is {float(found[at])} at index {at}, from the weight "
+            f"{float(weight[at])}; repair the weight, or leave the layer dense."
+        )
+    return found
 
 
 def _search(

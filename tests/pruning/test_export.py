@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -244,3 +246,20 @@ def test_transformers_loads_an_exported_folder(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = model(tokens).last_hidden_state
         assert torch.equal(loaded(tokens).last_hidden_state, expected)
+
+
+def test_a_full_disk_leaves_no_half_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error while a shard is written leaves the source whole, no target and no litter."""
+    tensors = folder(tmp_path / "in")
+    before = {p.name: p.read_bytes() for p in (tmp_path / "in").iterdir()}
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileError, match="No space left"):
+        export.export_folder(
+            tmp_path / "in", tmp_path / "out", {"a.weight": half(tensors["a.weight"]).numpy()}
+        )
+    assert {p.name: p.read_bytes() for p in (tmp_path / "in").iterdir()} == before
+    assert [p.name for p in tmp_path.iterdir()] == ["in"]

@@ -14,7 +14,7 @@ from torch.nn import functional
 import permsearch as ps
 import pruning
 import pruning.pipeline
-from permsearch.errors import UnknownName
+from permsearch.errors import ScoresError, UnknownName
 from permsearch.io.select import NothingEligible
 from pruning.errors import CalibrationError, RecipeError, StateError
 from pruning.layers import turned
@@ -195,6 +195,19 @@ def test_what_cannot_be_had_is_refused_before_anything_changes() -> None:
     pruning.prune(model, "2:4", example_inputs=example)
     with pytest.raises(StateError, match="masks already"):
         pruning.prune(model, "2:4", example_inputs=example)
+
+
+@pytest.mark.parametrize("solver", ["none", "auto"])
+def test_weights_that_are_no_numbers_are_told(solver: str) -> None:
+    """A NaN or an infinity in a weight is refused with layer and index, whatever the search."""
+    for value in (float("nan"), float("-inf")):
+        model = block()
+        with torch.no_grad():
+            model.down.weight[2, 5] = value
+        before = model.up.weight.clone()
+        with pytest.raises(ScoresError, match=r"down\.weight.*index \(2, 5\)"):
+            pruning.prune(model, {**recipe(), "solver": solver}, example_inputs=data()[:3])
+        assert torch.equal(model.up.weight, before)
 
 
 @pytest.mark.parametrize("pattern", ["1:4", "block:4x4@0.5", "vector:4@0.5", "4:2:8"])
