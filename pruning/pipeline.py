@@ -191,8 +191,8 @@ def _scored(
     if not bool(found.isfinite().all()):
         at = tuple((~found.isfinite()).nonzero()[0].tolist())
         raise ScoresError(
-            f"{layer.base}: its {layer.scores} is {float(found[at])} at index {at}, from the weight "
-            f"{float(weight[at])}; repair the weight, or leave the layer dense."
+            f"{layer.base}: its {layer.scores} is {found[at].item()} at index {at}, from the "
+            f"weight {weight[at].item()}; repair the weight, or leave the layer dense."
         )
     return found
 
