@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +14,10 @@ from torch import nn
 
 from permsearch import io
 from permsearch.arrays import to_numpy
+from permsearch.errors import FileError
 from permsearch.io.bundle import BundleEntry
 from permsearch.io.fingerprint import fingerprint
+from permsearch.io.manifest import read_manifest
 from permsearch.io.select import Skipped
 from pruning.capture import unwrapped
 from pruning.errors import BundleMismatch
@@ -53,9 +57,38 @@ class MaskBundle(Mapping[str, BundleEntry]):
         return cls(stored, stored.settings, skipped)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the bundle into a new folder, as `permsearch search --out` does."""
-        settings = dict(self.settings)
-        with io.BundleWriter(folder, settings, source="model", overwrite=overwrite) as writer:
+        """Write the bundle into a folder, as `permsearch search --out` does, whole or not at all.
+
+        Raises
+        ------
+        FileError
+            The folder holds something that is not to be, or is no bundle to be, replaced; or it
+            cannot be written. What was there stays.
+        """
+        target = Path(folder)
+        taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
+        if taken and not overwrite:
+            raise FileError(f"{target} exists; choose another folder, or pass overwrite=True.")
+        if taken:
+            read_manifest(target)  # refuses to replace what is no bundle
+        aside, old = (target.with_name(f".{target.name}.{os.getpid()}.{n}") for n in ("new", "old"))
+        try:
+            self._write(aside)
+            if taken:
+                target.replace(old)
+            aside.replace(target)
+        except OSError as error:
+            if old.exists() and not target.exists():
+                old.replace(target)
+            if isinstance(error, FileError):
+                raise
+            raise FileError(f"{target}: cannot be written ({error.strerror or error}).") from error
+        finally:
+            for left in (aside, old):
+                shutil.rmtree(left, ignore_errors=True)
+
+    def _write(self, folder: Path) -> None:
+        with io.BundleWriter(folder, dict(self.settings), source="model") as writer:
             for entry in self.entries.values():
                 record = {k: v for k, v in entry.record.items() if k != "orders"}
                 writer.add(record, entry.mask, rows=entry.rows, cols=entry.cols, tiles=entry.tiles)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -131,3 +133,31 @@ def test_a_bundle_of_the_command_line_applies(tmp_path: Path) -> None:
     entry = bundle["2.weight"]
     assert ps.NM(2, 4).accepts(entry.mask[:, entry.cols])
     assert pruning.density(model) == pytest.approx(0.5)
+
+
+def test_saving_keeps_what_was_there(
+    saved: tuple[nn.Module, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bundle replaces another when asked to, whole; a full disk leaves the old one as it was."""
+    bundle = MaskBundle.load(saved[1])
+    with pytest.raises(FileError, match="exists"):
+        bundle.save(saved[1])
+    bundle.save(saved[1], overwrite=True)  # onto the folder that it reads from
+    again = MaskBundle.load(saved[1])
+    assert again.settings == bundle.settings
+    before = {p.name: p.read_bytes() for p in saved[1].iterdir() if p.is_file()}
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(FileError, match="No space left"):
+            again.save(saved[1], overwrite=True)
+    assert {p.name: p.read_bytes() for p in saved[1].iterdir() if p.is_file()} == before
+    assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").write_text("kept", "utf-8")
+    with pytest.raises(FileError, match="not a mask bundle"):
+        again.save(tmp_path / "other", overwrite=True)
+    assert (tmp_path / "other" / "mine.txt").read_text("utf-8") == "kept"
