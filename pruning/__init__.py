@@ -7,26 +7,73 @@ the orders found, and proves the function unchanged.
 
 from __future__ import annotations
 
-from pruning.errors import StateError, TraceError, VerificationError
+from pruning.bundle import MaskBundle
+from pruning.calibrate import calibrate
+from pruning.errors import (
+    BundleMismatch,
+    CalibrationError,
+    ExportError,
+    RecipeError,
+    StateError,
+    TraceError,
+    VerificationError,
+)
 from pruning.gather import GatherCost, Gathered, gather_, gathered_orders
+from pruning.gradients import Gradients, gradients
+from pruning.masks import (
+    attach_masks_,
+    density,
+    detach_masks_,
+    keep_masked,
+    masks_of,
+    rezero_,
+    update_masks_,
+)
 from pruning.network import Group, Member, Network, Pin
+from pruning.norms import reestimate_batchnorm_
 from pruning.permute import permute_
+from pruning.pipeline import PruneResult, prune
+from pruning.recipe import LayerRule, Recipe
+from pruning.schedule import Cubic, attach_sr_ste_, settle_sr_ste_
 from pruning.trace import trace
 from pruning.verify import Report
 
 __all__ = [
+    "BundleMismatch",
+    "CalibrationError",
+    "Cubic",
+    "ExportError",
     "GatherCost",
     "Gathered",
+    "Gradients",
     "Group",
+    "LayerRule",
+    "MaskBundle",
     "Member",
     "Network",
     "Pin",
+    "PruneResult",
+    "Recipe",
+    "RecipeError",
     "Report",
     "StateError",
     "TraceError",
     "VerificationError",
+    "attach_masks_",
+    "attach_sr_ste_",
+    "calibrate",
+    "density",
+    "detach_masks_",
     "gather_",
     "gathered_orders",
+    "gradients",
+    "keep_masked",
+    "masks_of",
     "permute_",
+    "prune",
+    "reestimate_batchnorm_",
+    "rezero_",
+    "settle_sr_ste_",
     "trace",
+    "update_masks_",
 ]

@@ -15,3 +15,19 @@ class VerificationError(PermsearchError, RuntimeError):
 
 class StateError(PermsearchError, ValueError):
     """Tensors do not fit the network they are to be permuted with."""
+
+
+class CalibrationError(PermsearchError, ValueError):
+    """Calibration data are empty, not finite, or never reach a layer that needs them."""
+
+
+class RecipeError(PermsearchError, ValueError):
+    """A recipe has unknown keys, or asks for what the model does not have."""
+
+
+class BundleMismatch(PermsearchError, ValueError):
+    """A bundle belongs to another model, or was altered; nothing was changed."""
+
+
+class ExportError(PermsearchError, ValueError):
+    """What is to be exported breaks the rules of its target; nothing was written."""

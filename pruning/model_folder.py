@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
     from permsearch.orders import Order
+    from permsearch.patterns import Mask
     from pruning.reorder import Move
 
 _INDEX = ".safetensors.index.json"
@@ -105,6 +106,8 @@ def write_folder(
     target: Path,
     moves: Mapping[str, Sequence[Move]],
     gathered: Mapping[str, Order] | None = None,
+    *,
+    masks: Mapping[str, Mask] | None = None,
 ) -> None:
     """Write a copy of a folder with reordered tensors, whole or not at all.
 
@@ -118,6 +121,8 @@ def write_folder(
         What happens to each tensor, by name; gathers included.
     gathered
         The order of the inputs of each gathered layer.
+    masks
+        What is kept of tensors after they were moved; zero bits (+0.0) take the place of the rest.
     """
     check_target(source, target)
     aside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -128,7 +133,7 @@ def write_folder(
             if item.is_dir():
                 shutil.copytree(item, aside / item.name)
             elif item in shards:
-                _write_shard(item, aside / item.name, moves, gathered or {})
+                _write_shard(item, aside / item.name, moves, gathered or {}, masks or {})
             elif item.name.endswith(_INDEX) and gathered:
                 _write_index(item, aside / item.name, gathered)
             else:
@@ -141,7 +146,11 @@ def write_folder(
 
 
 def _write_shard(
-    source: Path, target: Path, moves: Mapping[str, Sequence[Move]], gathered: Mapping[str, Order]
+    source: Path,
+    target: Path,
+    moves: Mapping[str, Sequence[Move]],
+    gathered: Mapping[str, Order],
+    masks: Mapping[str, Mask],
 ) -> None:
     entries = read_header(source).entries
     extra = {layer: o for layer, o in gathered.items() if f"{layer}.weight" in entries}
@@ -153,19 +162,21 @@ def _write_shard(
         new.write(len(text).to_bytes(8, "little") + text)
         for entry in sorted(entries.values(), key=lambda entry: (entry.begin, entry.end)):
             old.seek(entry.begin)
-            _write_tensor(old, new, entry, moves.get(entry.name, ()))
+            _write_tensor(old, new, entry, moves.get(entry.name, ()), masks.get(entry.name))
         for order in extra.values():
             new.write(order.astype("<i8").tobytes())
         new.flush()
         os.fsync(new.fileno())
 
 
-def _write_tensor(old: IO[bytes], new: IO[bytes], entry: Entry, some: Sequence[Move]) -> None:
+def _write_tensor(
+    old: IO[bytes], new: IO[bytes], entry: Entry, some: Sequence[Move], mask: Mask | None
+) -> None:
     import torch
 
     data = bytearray(old.read(entry.end - entry.begin))
     words = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
-    if some and data:
+    if (some or mask is not None) and data:
         if entry.stored.bits not in words:
             raise FileError(
                 f"{entry.name}: {entry.stored.label} numbers cannot be moved one by one."
@@ -173,6 +184,8 @@ def _write_tensor(old: IO[bytes], new: IO[bytes], entry: Entry, some: Sequence[M
         tensor = torch.frombuffer(data, dtype=words[entry.stored.bits]).reshape(entry.shape)
         for move in some:
             move.apply_(tensor)
+        if mask is not None:
+            tensor.masked_fill_(~torch.from_numpy(mask), 0)
     new.write(data)
 
 

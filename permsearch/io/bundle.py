@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.errors import FileError
+from permsearch.io.checksums import check_sums
 from permsearch.io.manifest import (
     ANEW,
     MASKS,
@@ -185,6 +186,16 @@ class MaskBundle(Mapping[str, BundleEntry]):
     def records(self) -> Mapping[str, Record]:
         """The manifest's record of every tensor."""
         return {name: stored.record for name, stored in self._stored.items()}
+
+    def verify(self) -> None:
+        """Check that the files are those that were written, byte for byte.
+
+        Raises
+        ------
+        FileError
+            A file or the manifest was altered or cut short, or the bundle is older than checksums.
+        """
+        check_sums(self.folder, self.manifest)
 
     def stored(self, name: str) -> Stored:
         """Return where a tensor's mask and orders lie."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from permsearch.errors import FileError
 from permsearch.io.atomic import check_writable, written_aside
 from permsearch.io.bundle import MaskBundle, Stored, pack_mask, read_parts
+from permsearch.io.checksums import with_sums
 from permsearch.io.jsontext import json_text, plain
 from permsearch.io.lock import FolderLock
 from permsearch.io.manifest import (
@@ -223,6 +224,8 @@ class BundleWriter:
             "tensors": records,
             "skipped": [{"tensor": skip.name, "reason": skip.reason} for skip in skipped],
         }
+        if complete:
+            manifest = with_sums(self.folder, manifest, (MASKS, ORDERS))
         with written_aside(self.folder / MANIFEST) as file:
             file.write(json_text(manifest).encode("utf-8"))
 

@@ -1,0 +1,156 @@
+"""Collect what calibration needs: one pass over the data, hooks that are gone afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from permsearch.errors import unknown
+from pruning.capture import evaluating, plain_attention, unwrapped
+from pruning.errors import CalibrationError
+from pruning.probes import Probe, probes
+from pruning.ranks import summed_over_ranks
+from pruning.statistics import Inputs, Sums
+
+
+def calibrate(
+    model: nn.Module,
+    batches: Iterable[Any],
+    *,
+    names: Iterable[str] | None = None,
+    gram: bool = False,
+) -> dict[str, Inputs]:
+    """Return the statistics of the inputs of a model's layers.
+
+    The model runs once over each batch, in evaluation mode and without gradients; sums are kept in
+    float64 on the device of the inputs, the batches themselves are not kept. Under
+    `torch.distributed` every rank passes its own batches and gets the sums over all ranks.
+
+    Parameters
+    ----------
+    batches
+        What the model is called with: a tensor, a tuple of arguments, or a mapping of keywords.
+    names
+        The weights that are needed, by their names in the state dict; None: all that hooks can
+        see and that the data reach.
+    gram
+        Whether the sums of x x^T are kept as well: features^2 * 8 bytes for each weight.
+
+    Raises
+    ------
+    CalibrationError
+        No batches, NaN, or a weight asked for that no batch reached.
+    UnknownName
+        A name is no weight whose input can be seen.
+
+    Examples
+    --------
+    >>> layer = nn.Linear(4, 2)
+    >>> calibrate(layer, [torch.ones(3, 4)])["weight"].squares
+    tensor([[3., 3., 3., 3.]], dtype=torch.float64)
+    """
+    bare = unwrapped(model)
+    seen = dict(_seen(bare))
+    wanted = list(seen) if names is None else list(names)
+    for name in wanted:
+        if name not in seen:
+            raise unknown("weight with inputs that can be seen", name, seen)
+    sums = {
+        name: Sums(name, seen[name][1].axis, gram=gram and seen[name][1].correlated)
+        for name in wanted
+    }
+    with _watching(seen, sums), evaluating(bare), torch.no_grad():
+        count = sum(1 for _ in map(partial(_run, bare), batches))
+    if not count:
+        raise CalibrationError("calibration is empty: there are no batches; give at least one.")
+    for each in sums.values():
+        summed_over_ranks(each)
+    reached = [each for each in sums.values() if names is not None or each.rows]
+    if not reached:
+        raise CalibrationError("calibration reached no layer: every batch is without rows.")
+    return {each.name: each.finish() for each in reached}
+
+
+def visible(model: nn.Module) -> dict[str, bool]:
+    """Return the weights whose inputs `calibrate` can see, and whether with a Gram matrix."""
+    return {name: probe.correlated for name, (_, probe) in _seen(unwrapped(model))}
+
+
+def as_call(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return arguments and keywords for a batch."""
+    if isinstance(batch, Mapping):
+        return (), batch
+    return (tuple(batch), {}) if isinstance(batch, tuple | list) else ((batch,), {})
+
+
+def _run(model: nn.Module, batch: Any) -> None:
+    args, kwargs = as_call(batch)
+    model(*args, **kwargs)
+
+
+def _seen(model: nn.Module) -> Iterator[tuple[str, tuple[nn.Module, Probe]]]:
+    """Yield the weights whose inputs can be seen; projections out of attentions last."""
+    inner = {id(m.out_proj) for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
+    for name, module in model.named_modules():
+        for probe in probes(module) if id(module) not in inner else ():
+            yield _joined(name, probe.leaf), (module, probe)
+        if isinstance(module, nn.MultiheadAttention):
+            yield _joined(name, "out_proj.weight"), (module.out_proj, _BEHIND)
+
+
+_BEHIND = Probe("weight", lambda _module, args, _kwargs: args[0].reshape(1, -1, args[0].shape[-1]))
+
+
+def _joined(name: str, leaf: str) -> str:
+    return f"{name}.{leaf}" if name else leaf
+
+
+@contextmanager
+def _watching(
+    seen: Mapping[str, tuple[nn.Module, Probe]], sums: Mapping[str, Sums]
+) -> Iterator[None]:
+    """Have the layers' inputs summed for as long as the block runs."""
+    with ExitStack() as stack:
+        behind: dict[int, Sums] = {}
+        for name, total in sums.items():
+            module, probe = seen[name]
+            if probe is _BEHIND:
+                weight = module.get_parameter("weight")
+                behind[weight.data_ptr()] = total
+                continue
+            hook = partial(_add, probe, total)
+            handle = module.register_forward_pre_hook(hook, with_kwargs=True)
+            stack.callback(handle.remove)
+        if behind:
+            stack.enter_context(plain_attention())
+            stack.enter_context(_Products(behind))
+        yield
+
+
+def _add(probe: Probe, total: Sums, module: nn.Module, args: Any, kwargs: Any) -> None:
+    total.add(probe.look(module, args, kwargs))
+
+
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees the products that lead out of attentions, which call no module for them.
+
+    They are known by the memory of their weights.
+    """
+
+    def __init__(self, wanted: Mapping[int, Sums]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.wanted = wanted
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
+            value, weight = args[-2:]
+            total = self.wanted.get(weight.data_ptr())
+            if total is not None and value.shape[1] == weight.shape[0]:
+                total.add(value[None])
+        return func(*args, **(kwargs or {}))

@@ -1,0 +1,83 @@
+"""Second-order matrices that stay usable when calibration was thin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from pruning.errors import CalibrationError
+
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Damped:
+    """A Gram matrix that can be factored.
+
+    Attributes
+    ----------
+    matrix
+        Symmetric, positive definite, float64.
+    damping
+        The share of the mean diagonal that it took.
+    """
+
+    matrix: torch.Tensor
+    damping: float
+
+
+def damped(gram: torch.Tensor, damping: float = 0.01, name: str = "the layer") -> Damped:
+    """Return a Gram matrix with enough added to its diagonal to have a Cholesky factor.
+
+    Starts from a share `damping` of the mean of the diagonal and raises it tenfold until it is
+    enough. An input that was always zero gets a diagonal of the mean, so its weights stay.
+
+    Raises
+    ------
+    CalibrationError
+        The matrix is not finite, or all zero.
+    """
+    if not damping >= 0:
+        raise CalibrationError(f"{name}: damping must be >= 0, got {damping}.")
+    gram = gram.double()
+    mean = checked_mean(gram, name)
+    diagonal = gram.diagonal()
+    for attempt in range(_TRIES):
+        share = damping if attempt == 0 else max(damping, 1e-6) * 10.0**attempt
+        matrix = gram.clone()
+        matrix.diagonal().add_(share * mean)
+        matrix.diagonal()[diagonal <= 0] = mean
+        if int(torch.linalg.cholesky_ex(matrix).info) == 0 and _well(matrix):
+            return Damped(matrix, share)
+    raise CalibrationError(f"{name}: its Gram matrix cannot be inverted even damped.")
+
+
+def checked_mean(gram: torch.Tensor, name: str) -> float:
+    """Return the mean of a Gram matrix's diagonal, refusing one that says nothing."""
+    diagonal = gram.diagonal()
+    mean = float(diagonal.mean()) if diagonal.numel() else 0.0
+    if not 0 < mean < float("inf") or not bool(gram.isfinite().all()):
+        raise CalibrationError(
+            f"{name}: the Gram matrix of its inputs is zero or not finite; give other "
+            'calibration data, or a rule with method = "mask" and scores = "magnitude".'
+        )
+    return mean
+
+
+def _well(matrix: torch.Tensor) -> bool:
+    """Whether the inverse's diagonal is finite and positive."""
+    diagonal = inverse_diagonal(matrix)
+    return bool((diagonal.isfinite() & (diagonal > 0)).all())
+
+
+def inverse_diagonal(matrix: torch.Tensor) -> torch.Tensor:
+    """Return the diagonal of the inverse of a positive definite matrix."""
+    return torch.cholesky_inverse(torch.linalg.cholesky(matrix)).diagonal()
+
+
+def upper_of_inverse(matrix: torch.Tensor) -> torch.Tensor:
+    """Return the upper U with U^T U the inverse of a positive definite matrix."""
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+    upper: torch.Tensor = torch.linalg.cholesky(inverse, upper=True)
+    return upper

@@ -1,0 +1,28 @@
+"""Ways out and in: each writes what its consumer reads, and refuses what would be misread."""
+
+from __future__ import annotations
+
+from pruning.export.block import to_bsr
+from pruning.export.folder import export_folder
+from pruning.export.foreign import Foreign, import_masks
+from pruning.export.prune_state import from_torch_prune_, to_torch_prune_
+from pruning.export.semi_structured import (
+    SemiStructured,
+    eligibility,
+    to_semi_structured,
+)
+from pruning.export.sparsifier import fill_sparsifier_, masks_in_sparsifier
+
+__all__ = [
+    "Foreign",
+    "SemiStructured",
+    "eligibility",
+    "export_folder",
+    "fill_sparsifier_",
+    "from_torch_prune_",
+    "import_masks",
+    "masks_in_sparsifier",
+    "to_bsr",
+    "to_semi_structured",
+    "to_torch_prune_",
+]

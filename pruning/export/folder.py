@@ -1,0 +1,48 @@
+"""A Hugging Face folder with zeros where masks drop weights, shard by shard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from permsearch.errors import unknown
+from pruning.errors import ExportError
+from pruning.model_folder import LazyTensors, write_folder
+
+
+def export_folder(source: str | Path, target: str | Path, masks: Mapping[str, Any]) -> None:
+    """Write a copy of a folder whose dropped weights are zero (+0.0), whole or not at all.
+
+    Names, types, shards, their remarks and all other files are kept, and what is kept of the
+    weights is kept to the bit. Only one tensor is in memory at a time.
+
+    Parameters
+    ----------
+    masks
+        Boolean, true = kept, by the tensors' names.
+
+    Raises
+    ------
+    ExportError
+        A mask of another shape or type; nothing was written.
+    UnknownName
+        The folder has no such tensor.
+    FileError
+        The target is there already, or cannot be written.
+    """
+    source, target = Path(source), Path(target)
+    blank = LazyTensors(source).blank()
+    found = {}
+    for name, mask in masks.items():
+        if name not in blank:
+            raise unknown("tensor", name, blank)
+        found[name] = np.asarray(mask)
+        if found[name].dtype != np.bool_ or found[name].shape != tuple(blank[name].shape):
+            raise ExportError(
+                f"{name}: a mask of {found[name].dtype} and shape {found[name].shape} does not "
+                f"fit a tensor of shape {tuple(blank[name].shape)}."
+            )
+    write_folder(source, target, {}, masks=found)

@@ -1,0 +1,83 @@
+"""The state of `torch.nn.utils.prune`: ``weight_orig`` and ``weight_mask`` under hooks."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.utils import prune
+
+from pruning.capture import unwrapped
+from pruning.errors import ExportError
+from pruning.masks import attach_masks_, detach_masks_, masks_of
+
+
+def to_torch_prune_(model: nn.Module) -> list[str]:
+    """Hand a masked model's masks over to `torch.nn.utils.prune`, in place.
+
+    Returns
+    -------
+    list of str
+        The weights; each is now ``NAME_orig`` and ``NAME_mask`` in the state dict.
+
+    Raises
+    ------
+    ExportError
+        No masks are attached, or one is on a weight that hooks do not serve: those of attentions
+        and recurrent layers, and tied ones. Nothing was changed.
+    """
+    bare = unwrapped(model)
+    masks = masks_of(bare)
+    if not masks:
+        raise ExportError("the model has no masks attached; attach_masks_ first.")
+    for name in masks:
+        _check(bare, name)
+    for name, mask in detach_masks_(bare).items():
+        module, leaf = _place(bare, name)
+        prune.custom_from_mask(module, leaf, mask)  # type: ignore[no-untyped-call]
+    return list(masks)
+
+
+def from_torch_prune_(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Take over masks that `torch.nn.utils.prune` put on a model, in place; return them."""
+    bare = unwrapped(model)
+    masks = {}
+    for prefix, module in bare.named_modules():
+        for leaf in _hooked(module):
+            masks[f"{prefix}.{leaf}" if prefix else leaf] = module.get_buffer(f"{leaf}_mask") != 0
+            prune.remove(module, leaf)  # type: ignore[no-untyped-call]
+    if not masks:
+        raise ExportError("torch.nn.utils.prune has no masks on this model.")
+    attach_masks_(bare, masks)
+    return masks
+
+
+def _hooked(module: nn.Module) -> list[str]:
+    """Return the tensors of a module that torch.nn.utils.prune masks."""
+    names = [name for name, _ in module.named_buffers(recurse=False) if name.endswith("_mask")]
+    leaves = [name.removesuffix("_mask") for name in names]
+    return [leaf for leaf in leaves if hasattr(module, f"{leaf}_orig")]
+
+
+def _place(model: nn.Module, name: str) -> tuple[nn.Module, str]:
+    prefix, _, leaf = name.rpartition(".")
+    return model.get_submodule(prefix), leaf
+
+
+def _check(model: nn.Module, name: str) -> None:
+    module, _ = _place(model, name)
+    inside = [m.out_proj for m in model.modules() if isinstance(m, nn.MultiheadAttention)]
+    if isinstance(module, nn.MultiheadAttention | nn.RNNBase) or any(m is module for m in inside):
+        raise ExportError(
+            f"{name}: torch.nn.utils.prune masks in a hook that this layer never calls, or keeps "
+            "another list of; export it as dense zeros."
+        )
+    own = model.get_parameter(_stored_name(name))
+    shared = [n for n, p in model.named_parameters(remove_duplicate=False) if p is own]
+    if len(shared) > 1:
+        raise ExportError(f"{name} is tied ({', '.join(shared)}); its hooks would untie it.")
+
+
+def _stored_name(name: str) -> str:
+    prefix, _, leaf = name.rpartition(".")
+    inner = f"parametrizations.{leaf}.original"
+    return f"{prefix}.{inner}" if prefix else inner

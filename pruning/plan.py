@@ -1,0 +1,235 @@
+"""What a recipe comes to for a model, before anything is searched or changed."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from permsearch.errors import unknown
+from permsearch.io.select import NothingEligible
+from pruning import formulate
+from pruning.errors import RecipeError
+from pruning.network import Network
+from pruning.recipe import LayerRule, Recipe
+from pruning.scores import score_kind
+
+#: Scores where nothing is said: with calibration, without, and where inputs cannot be seen.
+CALIBRATED, PLAIN, UNSEEN = "wanda_squared", "magnitude", "energy"
+
+UNREAD = "no contraction reads it (a table, or a weight that others are made of)"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLayer:
+    """One weight that will be pruned.
+
+    Attributes
+    ----------
+    tensor, base
+        Its name, and the name in the state dict of the tensor that it is (a piece of).
+    dim
+        Dimension along which its inputs lie.
+    rule
+        The rule that it falls under.
+    scores
+        The score that will be used.
+    state, note
+        How an order reaches its columns (see `pruning.formulate.LayerPlan`), and what is to be
+        known about that or about the scores.
+    seen
+        The name by which calibration knows its inputs; None where it is not needed.
+    """
+
+    tensor: str
+    base: str
+    dim: int
+    shape: tuple[int, ...]
+    rule: LayerRule
+    scores: str
+    state: str
+    note: str
+    seen: str | None
+
+    def __str__(self) -> str:
+        how = f"{self.rule.pattern}, {self.rule.method}, {self.scores}, {self.state}"
+        return f"{self.tensor}: {how}{f' ({self.note})' if self.note else ''}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrunePlan:
+    """What will become of every weight.
+
+    Attributes
+    ----------
+    layers
+        Those that will be pruned.
+    skipped
+        Those that a rule means but that cannot be, with reasons.
+    dense
+        Those that no rule means, or one that leaves them dense.
+    search
+        The search problem to be, without numbers.
+    """
+
+    layers: tuple[PlannedLayer, ...]
+    skipped: Mapping[str, str]
+    dense: tuple[str, ...]
+    search: formulate.Plan
+
+    @property
+    def gram_bytes(self) -> int:
+        """Memory for the Gram matrices that the methods and scores need."""
+        sizes = {
+            layer.seen: int(np.prod(layer.shape)) // layer.shape[1 - layer.dim]
+            for layer in self.layers
+            if layer.seen is not None and needs_gram(layer)
+        }
+        return sum(8 * size * size for size in sizes.values())
+
+    def __str__(self) -> str:
+        entries = sum(int(np.prod(layer.shape)) for layer in self.layers)
+        variables = {name for draft in self.search.drafts for name in draft.variables}
+        lines = [
+            f"{len(self.layers)} weights to prune ({entries:,} entries), {len(self.skipped)} "
+            f"skipped, {len(self.dense)} dense; {len(variables)} orders to search; "
+            f"{self.gram_bytes / 2**20:,.0f} MiB of Gram matrices",
+            *map(str, self.layers),
+            *(f"{name}: skipped, {reason}" for name, reason in self.skipped.items()),
+            *(f"{name}: dense" for name in self.dense),
+        ]
+        return "\n".join(lines)
+
+
+def needs_gram(layer: PlannedLayer) -> bool:
+    """Whether a layer's score or method needs the Gram matrix of its inputs."""
+    return layer.rule.needs_gram or score_kind(layer.scores).needs == "gram"
+
+
+def plan_pruning(
+    network: Network, recipe: Recipe, *, seen: Mapping[str, bool] | None = None
+) -> PrunePlan:
+    """Return what a recipe comes to.
+
+    Parameters
+    ----------
+    seen
+        The weights whose inputs calibration can see, with whether a Gram matrix can be made of
+        them; None: there are no calibration data.
+
+    Raises
+    ------
+    RecipeError
+        A rule matches no weight, or needs calibration that there is not.
+    NothingEligible
+        No weight can carry the pattern it is to.
+    """
+    rules = _rules(network, recipe)
+    sparse = {name: rule for name, rule in rules.items() if rule.sparse is not None}
+    read = {name for name, _ in network.read}
+    wanted = {name: rule for name, rule in sparse.items() if name in read}
+    tables = dict.fromkeys((name for name in sparse if name not in read), UNREAD)
+    patterns = {glob.escape(name): rule.sparse for name, rule in wanted.items()}
+    gather = [glob.escape(name) for name, rule in wanted.items() if rule.gather]
+    planned = formulate.plan(network, patterns, gather=gather)
+    layers = tuple(_layer(network, found, wanted[found.tensor], seen) for found in planned.layers)
+    if not layers:
+        told = "; ".join(map(": ".join, planned.skipped.items())) or "no rule has a pattern"
+        raise NothingEligible(f"no weight can be pruned by the recipe: {told}")
+    skipped = {**planned.skipped, **tables}
+    meant = {layer.tensor for layer in layers} | skipped.keys()
+    dense = tuple(n for n in network.tensors if len(network.axes[n]) > 1 and n not in meant)
+    return PrunePlan(layers, skipped, dense, planned)
+
+
+def _rules(network: Network, recipe: Recipe) -> dict[str, LayerRule]:
+    """Return the rule of each weight; one that matches nothing is refused."""
+    read = {name for name, _ in network.read}
+    candidates = [name for name in network.tensors if len(network.axes[name]) > 1]
+    found = {}
+    for name in candidates:
+        rule = next((r for r in recipe.layers if r.fits(name) or r.fits(network.base(name))), None)
+        if rule is not None:
+            found[name] = rule
+    for rule in recipe.layers:
+        if not any(r is rule for name, r in found.items() if name in read):
+            _refuse(rule, sorted(read), recipe)
+    return {name: found[name] for name in candidates if name in found}
+
+
+def _refuse(rule: LayerRule, read: Collection[str], recipe: Recipe) -> None:
+    taken = [name for name in read if rule.fits(name)]
+    if taken:
+        earlier = next(r for r in recipe.layers if r.fits(taken[0]))
+        raise RecipeError(
+            f"{rule} selects nothing: {taken[0]} and all else it matches falls under {earlier}, "
+            "which stands before it; the first match wins."
+        )
+    layers = [name.removesuffix(".weight") for name in read]
+    raise RecipeError(f"{rule} selects nothing: {unknown('layer', rule.match[0], layers)}")
+
+
+def _layer(
+    network: Network, found: formulate.LayerPlan, rule: LayerRule, seen: Mapping[str, bool] | None
+) -> PlannedLayer:
+    base = network.base(found.tensor)
+    names = [base, *(alias for alias, name in network.aliases.items() if name == base)]
+    visible = next((name for name in names if name in (seen or {})), None)
+    scores, note = _scores(found.tensor, rule, visible, calibrated=seen is not None)
+    kind = score_kind(scores)
+    if rule.needs_gram or kind.needs == "gram":
+        _check_gram(found.tensor, rule, kind.name, visible, seen)
+    needed = rule.needs_gram or kind.needs != "nothing"
+    dim = next(dim for name, dim in sorted(network.read) if name == found.tensor)
+    notes = [each for each in (found.reason, note) if each]
+    return PlannedLayer(
+        found.tensor,
+        base,
+        dim,
+        network.whole_shape(found.tensor),
+        rule,
+        scores,
+        found.state if rule.permute else "left",
+        "; ".join(notes),
+        visible if needed else None,
+    )
+
+
+def _scores(
+    tensor: str, rule: LayerRule, visible: str | None, *, calibrated: bool
+) -> tuple[str, str]:
+    """Return the score of a layer, and a remark where it is not the usual one."""
+    if rule.scores is None:
+        if not calibrated:
+            return PLAIN, ""
+        if visible is None:
+            return UNSEEN, f"scores = {UNSEEN!r}, since no hook can see its inputs"
+        return CALIBRATED, ""
+    if score_kind(rule.scores).needs != "nothing":
+        if not calibrated:
+            raise RecipeError(f"{rule}: scores = {rule.scores!r} needs calibration data.")
+        if visible is None:
+            raise RecipeError(
+                f"{tensor}: no hook can see its inputs, which scores = {rule.scores!r} needs; "
+                'give it a rule of its own with scores = "magnitude".'
+            )
+    return rule.scores, ""
+
+
+def _check_gram(
+    tensor: str,
+    rule: LayerRule,
+    scores: str,
+    visible: str | None,
+    seen: Mapping[str, bool] | None,
+) -> None:
+    what = f"method = {rule.method!r}" if rule.needs_gram else f"scores = {scores!r}"
+    if seen is None:
+        raise RecipeError(f"{rule}: {what} needs calibration data.")
+    if visible is None or not seen[visible]:
+        raise RecipeError(
+            f"{tensor}: {what} needs the Gram matrix of its inputs, which there is none of (no "
+            'hook sees them, or a transposed convolution); give it a rule with method = "mask".'
+        )

@@ -1,0 +1,66 @@
+"""`permsearch prune`: a checkpoint with orders applied and structured zeros, by a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from permsearch.cli.options import debug_option, json_option, write_output
+from permsearch.io.jsontext import json_text
+
+_EXAMPLES = """\b
+Examples:
+  permsearch prune model/ --recipe recipe.toml --out pruned
+  permsearch prune model/ --recipe 2:4 --out pruned --json -
+  permsearch prune model/ --recipe recipe.toml --dry-run
+"""
+
+
+@click.command("prune", epilog=_EXAMPLES)
+@click.argument("model", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--recipe",
+    "-r",
+    required=True,
+    metavar="FILE|PATTERN",
+    help="A TOML recipe, or one pattern for all layers.",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The new folder.")
+@click.option("--dry-run", is_flag=True, help="Only tell what the recipe comes to; write nothing.")
+@json_option
+@debug_option
+def prune_command(
+    *, model: Path, recipe: str, out: Path | None, dry_run: bool, json_file: str | None
+) -> None:
+    """Prune MODEL, a Hugging Face folder, by magnitude, in orders that cost nothing at run time.
+
+    The new folder has the same shards, names and types, with zeros. The model's code is not run:
+    calibrated scores and refits need pruning.prune in Python.
+    """
+    from pruning.checkpoint_prune import prepare, told, write_pruned
+    from pruning.model_folder import check_target
+    from pruning.recipe import as_recipe
+
+    if out is None and not dry_run:
+        raise click.UsageError("give --out DIR, or --dry-run.")
+    if out is not None:
+        check_target(model, out)
+    own = as_recipe(recipe)
+    job, plan = prepare(model, own)
+    if dry_run:
+        click.echo(str(plan))
+        return
+    assert out is not None
+    content = job.run(own.solver, own.stop, own.seed)
+    report = told(plan, content, write_pruned(job, plan, out))
+    if json_file != "-":
+        total = content["total"]
+        click.echo(
+            f"kept {total['baseline']:.5f} before, {total['retained']:.5f} after, of the scores "
+            f"of {len(plan.layers)} weights; {len(plan.skipped)} skipped, {len(plan.dense)} dense"
+        )
+        for name, why in plan.skipped.items():
+            click.echo(f"skipped {name}: {why}")
+        click.echo(f"wrote {out}")
+    write_output(json_file, json_text(report))

@@ -1,0 +1,62 @@
+"""What all ranks of a distributed run have to agree on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import distributed
+
+from pruning.errors import StateError
+
+if TYPE_CHECKING:
+    from pruning.statistics import Sums
+
+
+def several_ranks() -> bool:
+    """Whether this process is one of several of a process group."""
+    ready = distributed.is_available() and distributed.is_initialized()
+    return ready and distributed.get_world_size() > 1
+
+
+def summed_over_ranks(sums: Sums) -> None:
+    """Replace one weight's sums by those of all ranks; every rank must have met the weight."""
+    if not several_ranks():
+        return
+    here = torch.tensor([sums.rows, sums.squares is not None], dtype=torch.int64)
+    distributed.all_reduce(here)
+    if int(here[1]) not in (0, distributed.get_world_size()):
+        raise StateError(
+            f"{sums.name}: calibration reached it on some ranks only; give every rank data."
+        )
+    sums.rows = int(here[0])
+    for tensor in (sums.squares, sums.gram):
+        if tensor is not None:
+            distributed.all_reduce(tensor)
+
+
+def check_same_on_ranks(masks: Mapping[str, torch.Tensor]) -> None:
+    """Refuse masks that differ between ranks.
+
+    Raises
+    ------
+    StateError
+        On every rank, with the way out.
+    """
+    if not several_ranks():
+        return
+    digest = hashlib.sha256()
+    for name, mask in sorted(masks.items()):
+        digest.update(name.encode())
+        digest.update(mask.cpu().contiguous().numpy().tobytes())
+    own = torch.tensor(list(digest.digest()), dtype=torch.int64)
+    least, most = own.clone(), own.clone()
+    distributed.all_reduce(least, distributed.ReduceOp.MIN)
+    distributed.all_reduce(most, distributed.ReduceOp.MAX)
+    if not torch.equal(least, most):
+        raise StateError(
+            "the ranks hold different masks; choose them once and broadcast them, or calibrate "
+            "under the process group, which sums the statistics of all ranks."
+        )

@@ -1,0 +1,216 @@
+"""Recipes: which layers are pruned, how, and with how much effort; in Python or TOML.
+
+```toml
+solver = "auto"
+seconds = 20
+seed = 0
+
+[[layer]]
+match = ["*attention*", "*intermediate*"]
+pattern = "2:4"
+method = "refit"
+
+[[layer]]
+match = "*"
+pattern = "dense"
+```
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from permsearch.errors import PermsearchError, unknown
+from permsearch.patterns import NM, Pattern, parse_pattern
+from permsearch.solvers.registry import get_solver
+from permsearch.stop import AnyOf, MaxSeconds, MaxSteps, StoppingCriterion
+from pruning.errors import RecipeError
+
+Method: TypeAlias = Literal["mask", "refit", "sparsegpt", "sparsegpt+refit"]
+DENSE = "dense"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRule:
+    """What becomes of the layers that a name pattern matches.
+
+    Parameters
+    ----------
+    match
+        Globs over names of weights (``encoder.*.weight``) or of their layers; one is enough.
+    pattern
+        The sparsity pattern, a value or its text; "dense" leaves the layers alone.
+    scores
+        A name of `pruning.scores.SCORES`, for the search and the mask. None: "wanda_squared" with
+        calibration data, "magnitude" without.
+    method
+        "mask": zero what is dropped. "refit": fit what is kept to the layer's outputs.
+        "sparsegpt": choose and compensate column by column (N:M patterns alone).
+        "sparsegpt+refit": its mask, then the fit.
+    permute
+        Whether these weights have a say in the orders that are searched.
+    gather
+        Whether they get an order of their own, applied to their input at run time.
+    damping
+        Of second-order matrices: see `pruning.curvature.damped`.
+    """
+
+    match: str | tuple[str, ...]
+    pattern: str | Pattern
+    scores: str | None = None
+    method: Method = "mask"
+    permute: bool = True
+    gather: bool = False
+    damping: float = 0.01
+
+    def __post_init__(self) -> None:
+        from pruning.scores import score_kind
+
+        globs = (self.match,) if isinstance(self.match, str) else self.match
+        if not (isinstance(globs, tuple) and globs) or not all(
+            isinstance(glob, str) and glob for glob in globs
+        ):
+            raise RecipeError(f"match is a glob, or a list of globs, not {self.match!r}.")
+        object.__setattr__(self, "match", globs)
+        if self.method not in get_args(Method):
+            raise unknown("method", self.method, get_args(Method))
+        if self.scores is not None:
+            score_kind(self.scores)
+        if self.pattern != DENSE:
+            object.__setattr__(self, "pattern", parse_pattern(self.pattern))
+        if "sparsegpt" in self.method and not isinstance(self.pattern, NM):
+            raise RecipeError(
+                f'{self}: SparseGPT chooses N:M masks; take method = "refit" for {self.pattern}.'
+            )
+        if not (isinstance(self.damping, int | float) and self.damping >= 0):
+            raise RecipeError(f"{self}: damping must be a number >= 0, got {self.damping!r}.")
+
+    @property
+    def sparse(self) -> Pattern | None:
+        """The pattern; None for layers that stay dense."""
+        return None if isinstance(self.pattern, str) else self.pattern
+
+    @property
+    def needs_gram(self) -> bool:
+        """Whether its method needs the inputs' Gram matrix."""
+        return self.method != "mask"
+
+    def fits(self, tensor: str) -> bool:
+        """Whether a weight is one of those meant."""
+        layer = tensor.removesuffix(".weight")
+        return any(fnmatchcase(tensor, g) or fnmatchcase(layer, g) for g in self.match)
+
+    def __str__(self) -> str:
+        return f"the rule for {', '.join(self.match)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Rules for layers, tried from the first to the last, and the effort of the search.
+
+    Parameters
+    ----------
+    layers
+        The rules; layers that none of them matches stay dense.
+    solver
+        A solver of `permsearch`; "none" keeps every order as it is.
+    steps, seconds
+        When the search stops; None for both: the solver's own default.
+    seed
+        Of the search.
+    """
+
+    layers: tuple[LayerRule, ...]
+    solver: str = "auto"
+    steps: int | None = None
+    seconds: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        if not self.layers:
+            raise RecipeError("a recipe needs at least one [[layer]] with match and pattern.")
+        get_solver(self.solver)
+        _ = self.stop
+
+    @property
+    def stop(self) -> StoppingCriterion | None:
+        """The criterion that ends the search."""
+        limits: list[StoppingCriterion] = []
+        if self.steps is not None:
+            limits.append(MaxSteps(self.steps))
+        if self.seconds is not None:
+            limits.append(MaxSeconds(self.seconds))
+        return AnyOf(*limits) if len(limits) > 1 else next(iter(limits), None)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Recipe:
+        """Return the recipe in a TOML file.
+
+        Raises
+        ------
+        RecipeError
+            No TOML, an unknown key, or a value that does not fit, with the file's name.
+        """
+        path = Path(path)
+        try:
+            return cls.of(tomllib.loads(path.read_text("utf-8")))
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise RecipeError(f"{path}: cannot be read as a recipe ({error}).") from error
+        except (PermsearchError, TypeError) as error:
+            raise RecipeError(f"{path}: {error}") from error
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Recipe:
+        """Return the recipe that a table means: that of a TOML file, or a mapping alike.
+
+        Raises
+        ------
+        RecipeError
+            An unknown or missing key.
+        """
+        given = dict(table)
+        layers = given.pop("layer", None)
+        _check_keys(given, _names(cls, "layers"), "recipe")
+        if not isinstance(layers, list | tuple):
+            raise RecipeError("a recipe needs at least one [[layer]] with match and pattern.")
+        rules = []
+        for at, layer in enumerate(layers, 1):
+            _check_keys(layer, _names(LayerRule), f"[[layer]] number {at} of the recipe")
+            missing = sorted({"match", "pattern"} - layer.keys())
+            if missing:
+                raise RecipeError(f"[[layer]] number {at} lacks {' and '.join(missing)}.")
+            rules.append(LayerRule(**{**layer, "match": _globs(layer["match"])}))
+        return cls(tuple(rules), **given)
+
+
+def as_recipe(recipe: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
+    """Return a recipe from itself, a table, a TOML file, or one pattern for all layers."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    if isinstance(recipe, Mapping):
+        return Recipe.of(recipe)
+    if isinstance(recipe, Path) or str(recipe).endswith(".toml"):
+        return Recipe.read(recipe)
+    return Recipe((LayerRule("*", recipe),))
+
+
+def _globs(match: Any) -> Any:
+    return tuple(match) if isinstance(match, list) else match
+
+
+def _names(kind: type[Any], *without: str) -> list[str]:
+    return [field.name for field in fields(kind) if field.name not in without]
+
+
+def _check_keys(table: Any, known: Iterable[str], where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise RecipeError(f"{where} is no table of keys.")
+    for key in table:
+        if key not in known:
+            raise RecipeError(f"{where}: {unknown('key', key, known)}")

@@ -1,0 +1,71 @@
+"""The page on pruning tells the truth: its recipe, its code, its tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import torch
+from torch import nn
+
+import pruning
+from pruning import export, scores
+from pruning.recipe import Method, as_recipe
+
+if TYPE_CHECKING:
+    import pytest
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "pruning.md"
+
+
+class Encoder(nn.Module):
+    """A model with the names of the page's recipe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.intermediate = nn.Linear(8, 16), nn.Linear(16, 8)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        """Return logits."""
+        found: torch.Tensor = self.head(self.intermediate(self.attention(value).relu()))
+        return found
+
+
+def blocks(language: str) -> list[str]:
+    """Return the page's blocks of code in a language."""
+    text = PAGE.read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's recipe prunes a model by the page's code, and a fresh one takes the bundle."""
+    monkeypatch.chdir(tmp_path)
+    recipe = blocks("toml")[0].replace("seconds = 20 ", "steps = 50 ")
+    (tmp_path / "recipe.toml").write_text(recipe, "utf-8")
+    torch.manual_seed(0)
+    model = Encoder()
+    fresh = Encoder()
+    fresh.load_state_dict(model.state_dict())
+    names: dict[str, Any] = {
+        "model": model,
+        "fresh_model": fresh,
+        "batch": torch.randn(3, 8),
+        "batches": [torch.randn(40, 8)],
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+        "print": lambda *_: None,
+    }
+    exec(compile(blocks("python")[0], "pruning.md", "exec"), names)
+    assert set(pruning.masks_of(fresh)) == {"attention.weight", "intermediate.weight"}
+    names["masks"] = pruning.detach_masks_(model)
+    exec(compile(blocks("python")[1], "pruning.md", "exec"), names)
+    assert bool((model.attention.weight[~names["masks"]["attention.weight"]] == 0).all())
+
+
+def test_the_tables_are_complete() -> None:
+    """Every score, method and export is on the page."""
+    text = PAGE.read_text("utf-8")
+    for name in (*scores.SCORES, *get_args(Method), *export.__all__):
+        assert f"`{name}" in text or name in {"Foreign", "SemiStructured"}
+    assert as_recipe("2:4").layers[0].fits("anything.weight")
