@@ -17,7 +17,7 @@ from permsearch.patterns import (
     UnalignedBlock,
     VectorWise,
 )
-from permsearch.problem import Problem
+from permsearch.problem import Problem, Term
 from permsearch.result import SearchResult, Status
 from permsearch.solvers.anneal import Anneal
 from permsearch.solvers.base import Budget, ColumnSolver, Step
@@ -29,7 +29,7 @@ from permsearch.solvers.matching import Matching
 from permsearch.solvers.matrices import MatrixSolver, matrix_obstacle, solve_matrices
 from permsearch.solvers.registry import get_solver
 from permsearch.stack import Stack, obstacle
-from permsearch.stop import MaxSteps, StoppingCriterion
+from permsearch.stop import AnyOf, MaxSteps, StoppingCriterion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,11 @@ _PREFERRED: dict[type, str] = {
     VNM: "vnm",
     HiNM: "hinm",
 }
+# What a step costs for an entry of the weights, in multiples of annealing's, about: it sets how
+# many steps the parts of one problem get, and has to be the same on every machine.
+_PRICES = {"shuffle": 4, "blocks": 60, "hinm": 120, "vnm": 700, "transposable": 1200}
+_COLUMNS_PRICE, _SWAPS_PRICE = 1, 600
+_OVERHEAD = 1024  # what a step costs beside its entries, in entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +63,12 @@ class Auto(ColumnSolver):
     - everything else that is N:M: `anneal`, whose schedule fills the budget;
     - a weight of another pattern whose axes are free and its own: the solver of that pattern;
     - what is left (units that straddle groups, ragged segments, weights of other patterns that
-      share an axis): `local`, after the rest and with as many steps, 20,000 at most.
+      share an axis): `local`, with 20,000 steps at most.
 
-    Steps are those of the method that is used; without a criterion it is that method's default.
+    Steps are those of the method that is used; without a criterion each method has its own
+    default. Where a problem needs several methods they run one after another, those of cheap steps
+    first. Of N steps the first method does N divided by the number of methods, and the others as
+    many of theirs as cost about the same.
     """
 
     scheduled: ClassVar[bool] = True
@@ -103,7 +111,17 @@ class _Way:
 
     default_stop: StoppingCriterion
     solve: Callable[[StoppingCriterion, Start, int], SearchResult]
-    most: int | None = None  # steps that it is given at most after others
+    price: int  # what a step costs, about
+    most: int | None = None  # steps that it is given at most
+
+    def granted(self, work: int) -> StoppingCriterion:
+        """Return the criterion of as many steps as may be paid for."""
+        steps = work // self.price
+        return MaxSteps(steps if self.most is None else min(steps, self.most))
+
+    def limited(self, stop: StoppingCriterion) -> StoppingCriterion:
+        """Return a criterion that ends no later than the way has to."""
+        return stop if self.most is None else AnyOf(MaxSteps(self.most), stop)
 
 
 def _ways(auto: Auto, problem: Problem) -> list[_Way]:
@@ -137,7 +155,8 @@ def _columns(auto: Auto, problem: Problem, variables: set[str]) -> _Way:
     def run(stop: StoppingCriterion, start: Start, seed: int) -> SearchResult:
         return solve_columns(auto, problem, stop=stop, start=start, seed=seed, variables=variables)
 
-    return _Way(auto.default_stop, run)
+    terms = [term for name in variables for term in problem.terms_on(name)]
+    return _Way(auto.default_stop, run, _COLUMNS_PRICE * _entries(terms))
 
 
 def _matrices(name: str, problem: Problem, terms: list[int]) -> _Way:
@@ -147,7 +166,8 @@ def _matrices(name: str, problem: Problem, terms: list[int]) -> _Way:
     def run(stop: StoppingCriterion, start: Start, seed: int) -> SearchResult:
         return solve_matrices(solver, problem, stop=stop, start=start, seed=seed, terms=terms)
 
-    return _Way(solver.default_stop, run)
+    price = _PRICES[name] * _entries([problem.terms[index] for index in terms])
+    return _Way(solver.default_stop, run, price)
 
 
 def _swaps(problem: Problem, variables: set[str]) -> _Way:
@@ -156,7 +176,14 @@ def _swaps(problem: Problem, variables: set[str]) -> _Way:
     def run(stop: StoppingCriterion, start: Start, seed: int) -> SearchResult:
         return local.solve(problem, stop=stop, start=start, seed=seed)
 
-    return _Way(MaxSteps(_LOCAL_STEPS), run, _LOCAL_STEPS)
+    terms = [term for name in variables for term in problem.terms_on(name)]
+    price = _SWAPS_PRICE * _entries(terms)
+    return _Way(MaxSteps(_LOCAL_STEPS), run, price, _LOCAL_STEPS)
+
+
+def _entries(terms: list[Term]) -> int:
+    """Return the size of the largest weight, and what a step costs whatever the size."""
+    return _OVERHEAD + max((term.scores.size for term in terms), default=0)
 
 
 def _in_parts(
@@ -167,24 +194,40 @@ def _in_parts(
     start: Start,
     seed: int,
 ) -> SearchResult:
-    """Search the parts one after another, each in its share of the budget."""
-    share = Share(ways[0].default_stop if stop is None else stop, len(ways))
-    result = ways[0].solve(share, start, seed)
-    # the steps of the first part are all the others go by, so that steps repeat the run
-    granted = result.steps
-    for way in ways[1:]:
-        most = granted if way.most is None else min(granted, way.most)
-        following = way.solve(MaxSteps(most), result.solution, seed)
-        status = result.status if result.status is Status.STOPPED else following.status
-        tiles = {**result.tiles, **following.tiles}
-        result = replace(
-            joined(result, following, str(auto)),
-            solution=following.solution,
-            score=problem.evaluate(following.solution, tiles),
-            details={"tiles": tiles} if tiles else {},
-            status=status,
-        )
-    return replace(result, steps=len(ways) * granted)
+    """Search the parts one after another, each in its share of the budget.
+
+    The part that the clock stops sets the pace: steps of that price are all the later ones go by,
+    so that as many steps repeat the run.
+    """
+    ways = sorted(ways, key=lambda way: way.price)
+    share = None if stop is None else Share(stop, len(ways))
+    steps = None if share is None else share.horizon.steps
+    work = None if steps is None else steps * ways[0].price
+    result: SearchResult | None = None
+    for way in ways:
+        limit = way.limited(share or way.default_stop) if work is None else way.granted(work)
+        found = way.solve(limit, start if result is None else result.solution, seed)
+        if share is not None and work is None and found.status is not Status.OPTIMAL:
+            work = found.steps * way.price
+        result = found if result is None else _followed(problem, result, found, auto)
+    assert result is not None
+    if share is None or work is None:
+        return result
+    return replace(result, steps=len(ways) * -(-work // ways[0].price))
+
+
+def _followed(
+    problem: Problem, result: SearchResult, following: SearchResult, auto: Auto
+) -> SearchResult:
+    """Return the result of a run whose next part was another one's."""
+    tiles = {**result.tiles, **following.tiles}
+    return replace(
+        joined(result, following, str(auto)),
+        solution=following.solution,
+        score=problem.evaluate(following.solution, tiles),
+        details={"tiles": tiles} if tiles else {},
+        status=result.status if result.status is Status.STOPPED else following.status,
+    )
 
 
 def method_for(columns: int, m: int) -> ColumnSolver:

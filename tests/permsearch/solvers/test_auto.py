@@ -1,0 +1,60 @@
+"""The portfolio on problems that need several methods."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import permsearch as ps
+import permsearch.testing as pt
+
+
+def mixed(first: str, second: str, shape: tuple[int, int] = (32, 64)) -> ps.Problem:
+    """Return two weights with axes of their own."""
+    weights = [np.abs(ps.instances.gaussian(*shape, seed=seed)) for seed in (1, 2)]
+    rows = None if first == "2:4" else "rows"
+    terms = (
+        ps.Term(weights[0], first, rows, "cols", "first"),
+        ps.Term(weights[1], second, "other rows", "other cols", "second"),
+    )
+    names = [name for term in terms for name in (term.rows, term.cols) if name is not None]
+    sizes = {name: ps.Free(shape["cols" in name]) for name in names}
+    return ps.Problem(sizes, terms)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("2:4", "transposable:2:4"), ("2:4", "4:2:8"), ("4:2:8", "vector:4@0.5")],
+)
+def test_cheap_steps_of_one_method_set_no_pace_for_dear_ones(first: str, second: str) -> None:
+    """A limit in seconds holds where a step of one method costs hundreds of another's."""
+    problem = mixed(first, second)
+    ps.solve(problem, stop=ps.MaxSeconds(0.01))
+    began = time.process_time()
+    timed = ps.solve(problem, stop=ps.MaxSeconds(0.1))
+    assert time.process_time() - began < 10  # minutes, by the steps of the cheaper method
+    pt.check_result(timed, problem)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7, 4000])
+def test_no_more_steps_than_were_granted(steps: int) -> None:
+    """Steps of all methods together stay within the limit, and repeat the orders."""
+    problem = mixed("2:4", "block:4x4@0.5", (8, 32))
+    found = ps.solve(problem, stop=ps.MaxSteps(steps))
+    pt.check_result(found, problem)
+    assert found.steps <= steps
+    again = ps.solve(problem, stop=ps.MaxSteps(found.steps))
+    assert again.score == found.score
+
+
+def test_a_method_that_is_done_at_once_leaves_steps_to_others() -> None:
+    """Columns solved by enumeration set no pace: the other weight is searched as long as it may."""
+    small = ps.Term(np.abs(ps.instances.gaussian(4, 8, seed=1)), "2:4", cols="small", name="small")
+    weight = np.abs(ps.instances.gaussian(64, 64, seed=2))
+    large = ps.Term(weight, "block:4x4@0.25", "rows", "cols", "large")
+    domains = {"small": ps.Free(8), "rows": ps.Free(64), "cols": ps.Free(64)}
+    found = ps.solve(ps.Problem(domains, (small, large)), stop=ps.MaxSteps(200_000))
+    alone = ps.search(weight, "block:4x4@0.25", stop=ps.MaxSteps(200))
+    assert large.retained(found.solution) > 0.98 * alone.score
