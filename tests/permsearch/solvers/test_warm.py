@@ -128,7 +128,7 @@ def test_classes_of_solvers_are_at_hand() -> None:
     script = (
         "import sys, permsearch.solvers as s\n"
         "made = [getattr(s, name)() for name in s.__all__]\n"
-        "assert len(set(made)) == len(made) == 12\n"
+        "assert len(set(made)) == len(made) >= 12\n"
         "assert 'numba' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
