@@ -36,6 +36,10 @@ def test_cheap_steps_of_one_method_set_no_pace_for_dear_ones(first: str, second:
     timed = ps.solve(problem, stop=ps.MaxSeconds(0.1))
     assert time.process_time() - began < 10  # minutes, by the steps of the cheaper method
     pt.check_result(timed, problem)
+    again = ps.solve(problem, stop=ps.MaxSteps(timed.steps))
+    assert again.score == timed.score
+    for name, order in again.solution.items():
+        assert np.array_equal(order, timed.solution[name])
 
 
 @pytest.mark.parametrize("steps", [0, 1, 7, 4000])
