@@ -69,7 +69,7 @@ def result_row(tensor: str, shape: tuple[int, ...], result: SearchResult, *, sol
         "baseline": result.share(result.baseline),
         "bound": result.share(result.bound),
         "bound_kind": result.bound_kind,
-        "bound_slack": result.share(result.bound_slack),
+        "bound_slack": result.share(result.bound_slack) if result.total > 0 else 0.0,
         "efficacy": result.efficacy,
         "gap": result.gap,
         "certified": result.certified,

@@ -185,3 +185,9 @@ def test_the_published_search_for_the_pattern_is_compared(pattern: str, solvers:
     comparison = ps.compare(tensors, pattern, stop=ps.MaxSteps(2))
     assert [row["solver"] for row in comparison.rows] == solvers
     assert not comparison.skipped
+
+
+def test_a_bound_of_zeros_has_no_slack() -> None:
+    """Where there is nothing to keep, no room for rounding is told either."""
+    (row,) = ps.compare({"a": np.zeros((8, 8))}, "block:4x4@0.5", solvers="none").rows
+    assert (row["retained"], row["bound"], row["bound_slack"]) == (1.0, 1.0, 0.0)
