@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from permsearch.arrays import frozen_scores
-from permsearch.errors import PatternError, unknown
+from permsearch.errors import PatternError, ProblemError, unknown
 from permsearch.layout import taps_as_columns
 from permsearch.orders import as_order
 from permsearch.patterns import Pattern, TileWise, parse_pattern
@@ -49,6 +49,8 @@ def tile_shares(
     ------
     PatternError
         When the pattern is not tile-wise, or the budget holds no piece of every layer.
+    ProblemError
+        When there are no layers.
     UnknownName
         When an order names no layer.
 
@@ -62,6 +64,8 @@ def tile_shares(
     whole = parse_pattern(pattern)
     if not isinstance(whole, TileWise):
         raise PatternError(f"a budget over tiles needs a tile-wise pattern, got {whole}.")
+    if not scores:
+        raise ProblemError("a budget is shared by one layer at least; scores hold none.")
     orders = {} if orders is None else orders
     for name in orders:
         if name not in scores:

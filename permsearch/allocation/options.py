@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from permsearch.checks import is_number
-from permsearch.errors import PatternError, ProblemError
+from permsearch.errors import PatternError, ProblemError, unknown
 from permsearch.patterns import Pattern, parse_pattern
 from permsearch.problem import Term
 from permsearch.storage import stored_bits
@@ -78,7 +78,9 @@ def layer_options(
     Raises
     ------
     ProblemError
-        Two layers have one name, or a layer has none.
+        Two layers have one name, a layer has none, or a weight is negative or no number.
+    UnknownName
+        A weight names no layer.
 
     Examples
     --------
@@ -88,18 +90,24 @@ def layer_options(
     [('dense', 1024.0), ('2:4', 576.0)]
     """
     parsed = [parse_pattern(pattern) for pattern in patterns]
+    terms, weights = tuple(terms), weights or {}
+    names = [term.name for term in terms]
+    for name in weights:
+        if name not in names:
+            raise unknown("layer", name, names)
     found: dict[str, tuple[Option, ...]] = {}
     for position, term in enumerate(terms):
         if not term.name or term.name in found:
             raise ProblemError(
                 f"term {position} needs a name of its own to be given a pattern, got {term.name!r}."
             )
-        weight = (weights or {}).get(term.name, 1.0)
+        weight = weights.get(term.name, 1.0)
+        if not (is_number(weight) and 0 <= weight < math.inf):
+            raise ProblemError(f"the weight of {term.name} must be finite and >= 0, got {weight}.")
         total = float(term.scores.sum(dtype="float64"))
+        fitting = [pattern for pattern in parsed if _fits(pattern, term.scores.shape)]
         options = []
-        for pattern in (None, *parsed):
-            if pattern is not None and not _fits(pattern, term.scores.shape):
-                continue
+        for pattern in (None, *fitting):
             kept = 1.0 if pattern is None or total == 0 else pattern.retained(term.scores) / total
             size = {"size": stored_bits(pattern, term.scores.shape, value_bits)}
             further = {key: f(pattern, term.scores.shape) for key, f in (costs or {}).items()}

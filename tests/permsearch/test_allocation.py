@@ -203,3 +203,13 @@ def test_layers_need_names_of_their_own() -> None:
     one = layers()[0]
     with pytest.raises(ProblemError, match="name of its own"):
         layer_options([one, one], ["2:4"])
+
+
+def test_weights_name_layers_and_are_not_negative() -> None:
+    """A misspelt layer is told, as is a weight that would turn the best choice into the worst."""
+    term = ps.Term(np.ones((4, 4)), "2:4", name="a")
+    with pytest.raises(ps.UnknownName, match="unknown layer 'b'"):
+        layer_options([term], ["2:4"], weights={"b": 1.0})
+    for weight in (-1.0, math.nan, math.inf):
+        with pytest.raises(ProblemError, match="weight of a must be finite and >= 0"):
+            layer_options([term], ["2:4"], weights={"a": weight})

@@ -83,3 +83,5 @@ def test_what_cannot_be_shared_is_told() -> None:
         ps.tile_shares(layers, "tile:8@0.1")
     with pytest.raises(ps.UnknownName, match="unknown layer 'c'"):
         ps.tile_shares(layers, "tile:4@0.5", orders={"c": np.arange(8)})
+    with pytest.raises(ps.ProblemError, match="one layer at least"):
+        ps.tile_shares({}, "tile:4@0.5")
