@@ -221,10 +221,16 @@ def _followed(
 ) -> SearchResult:
     """Return the result of a run whose next part was another one's."""
     tiles = {**result.tiles, **following.tiles}
+    score = problem.evaluate(following.solution, tiles)
+    ahead = result.score - following.baseline  # what the tiles' own orders hold, not handed on
+    trace = tuple(
+        replace(point, score=min(score, max(result.score, point.score + ahead)))
+        for point in following.trace
+    )
     return replace(
-        joined(result, following, str(auto)),
+        joined(result, replace(following, trace=trace), str(auto)),
         solution=following.solution,
-        score=problem.evaluate(following.solution, tiles),
+        score=score,
         details={"tiles": tiles} if tiles else {},
         status=result.status if result.status is Status.STOPPED else following.status,
     )

@@ -62,3 +62,11 @@ def test_a_method_that_is_done_at_once_leaves_steps_to_others() -> None:
     found = ps.solve(ps.Problem(domains, (small, large)), stop=ps.MaxSteps(200_000))
     alone = ps.search(weight, "block:4x4@0.25", stop=ps.MaxSteps(200))
     assert large.retained(found.solution) > 0.98 * alone.score
+
+
+def test_the_trace_does_not_fall_where_another_method_takes_over() -> None:
+    """What tiles of HiNM have gained counts on while another weight is searched."""
+    problem = mixed("4:2:8", "hinm:4@0.5:2:4", (16, 16))
+    found = ps.solve(problem, stop=ps.MaxSteps(4000))
+    pt.check_result(found, problem)
+    assert found.trace[-1].score == pytest.approx(found.score)
