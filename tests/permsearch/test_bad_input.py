@@ -333,7 +333,7 @@ def test_what_is_no_solver(solver: Any) -> None:
     assert "name" in text
 
 
-@pytest.mark.parametrize("text", ["2;4", "24", "2:4:6", "two of four"])
+@pytest.mark.parametrize("text", ["2;4", "24", "2:4:6:8", "two of four"])
 def test_unknown_patterns(text: str) -> None:
     """The known forms are listed."""
     said = message(UnknownName, WEIGHT, text)
