@@ -123,7 +123,7 @@ def _allocation(
     bound: float,
     optimal: bool,
 ) -> Allocation:
-    value = table.value(choice)
+    value, bound = table.scale * table.value(choice), table.scale * bound
     places = (choice - table.first[:-1]).tolist()
     chosen = {name: options[name][at] for name, at in zip(options, places, strict=True)}
     costs = {key: math.fsum(o.costs[key] for o in chosen.values()) for key in budgets}
@@ -147,11 +147,15 @@ def _table(options: Mapping[str, Sequence[Option]], budgets: Mapping[str, float]
                 raise ProblemError(f"the option {option} of {name} has no cost {missing[0]!r}.")
             flat.append(option)
     counts = [len(choices) for choices in options.values()]
+    values = np.array([option.value for option in flat], np.float64)
+    # a power of two brings values to where the solvers' tolerances are meant for
+    exponent = int(np.frexp(float(np.abs(values).max()))[1])
     return Table(
-        np.array([option.value for option in flat], np.float64),
+        np.ldexp(values, -exponent),
         np.array([[option.costs[key] for option in flat] for key in budgets], np.float64),
         np.append(0, np.cumsum(counts)).astype(np.int64),
         np.array(list(budgets.values()), np.float64),
+        float(np.ldexp(1.0, exponent)),
     )
 
 

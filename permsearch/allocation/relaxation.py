@@ -19,19 +19,22 @@ class Table:
     Attributes
     ----------
     values
-        float64 (options,).
+        float64 (options,), scaled so that the largest lies in [0.5, 1).
     costs
         float64 (budgets, options).
     first
         int64 (layers + 1,): where each layer's options begin, and the end.
     budgets
         float64 (budgets,): what the costs of a choice may sum to.
+    scale
+        What a value of 1.0 stands for.
     """
 
     values: Floats
     costs: Floats
     first: NDArray[np.int64]
     budgets: Floats
+    scale: float = 1.0
 
     @property
     def layers(self) -> int:
@@ -94,18 +97,22 @@ def relax(table: Table) -> Relaxed | None:
     owner = np.repeat(np.arange(table.layers), np.diff(table.first))
     ones: Any = csr_array((np.ones(count), (owner, np.arange(count))), shape=(table.layers, count))
     scale = np.where(table.budgets > 0, table.budgets, 1.0)
+    # an option that exceeds a budget by itself is part of no choice, and its cost may be huge
+    usable = (table.costs <= table.allowed[:, None]).all(axis=0)
+    limits: Any = np.stack([np.zeros(count), usable.astype(np.float64)], axis=1)
     solved: Any = linprog(
         -table.values,
-        A_ub=table.costs / scale[:, None],
+        A_ub=np.where(usable, table.costs, 0.0) / scale[:, None],
         b_ub=table.budgets / scale,
         A_eq=ones,
         b_eq=np.ones(table.layers),
+        bounds=limits,
         method="highs",
     )
     if solved.status != 0:
         return None
     prices = np.maximum(0.0, -solved.ineqlin.marginals) / scale
-    reduced = table.values - prices @ table.costs
+    reduced = np.where(usable, table.values - prices @ np.where(usable, table.costs, 0.0), -np.inf)
     best = np.maximum.reduceat(reduced, table.first[:-1])
     bound = float(best.sum() + prices @ table.budgets)
     losses = np.repeat(best, np.diff(table.first)) - reduced
