@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import permsearch as ps
 from pruning.errors import RecipeError
-from pruning.export import import_masks
+from pruning.exports import import_masks
 from pruning.prune_cli import prune_command
 
 CONFIG = {

@@ -20,7 +20,7 @@ import permsearch as ps
 import pruning
 from permsearch.errors import PatternError, ScoresError
 from permsearch.io.select import NothingEligible
-from pruning import export, scores
+from pruning import exports, scores
 from pruning.errors import CalibrationError, ExportError, StateError
 from pruning.masked import masks_in_state
 from pruning.statistics import Inputs, Sums
@@ -233,12 +233,12 @@ def test_o25_dense_weights_are_refused(cases: Any) -> None:
     """The number of groups over the limit is told; a pruned weight round-trips bit for bit."""
     data = cases.CASES["O25"]().data
     with pytest.raises(ExportError, match=rf"layer.*{data['violations']} groups"):
-        export.to_semi_structured(data["dense"], "layer")
+        exports.to_semi_structured(data["dense"], "layer")
     for dtype in (torch.float16, torch.bfloat16):
         weight = data["sparse"].to(dtype)
-        assert torch.equal(export.to_semi_structured(weight).unpack(), weight)
+        assert torch.equal(exports.to_semi_structured(weight).unpack(), weight)
     with pytest.raises(ExportError, match="multiple of 32"):
-        export.to_semi_structured(data["too_small"])
+        exports.to_semi_structured(data["too_small"])
 
 
 def test_o26_memory_formats_do_not_matter(cases: Any, tmp_path: Path) -> None:
@@ -258,13 +258,13 @@ def test_o27_a_dense_head_stays_dense(cases: Any) -> None:
     """Exactly the conforming layers can be packed; the head is listed, and refused if forced."""
     model = cases.CASES["O27"]().model
     weights = {n.removesuffix(".weight"): p.half() for n, p in model.named_parameters()}
-    reasons = export.eligibility(weights)
+    reasons = exports.eligibility(weights)
     assert [n for n, why in reasons.items() if not why] == ["q_proj", "up_proj", "down_proj"]
     assert "groups of 4 hold more than 2" in reasons["lm_head"]
     with pytest.raises(ExportError, match="lm_head"):
-        export.to_semi_structured(weights["lm_head"], "lm_head")
+        exports.to_semi_structured(weights["lm_head"], "lm_head")
     for name in ("q_proj", "up_proj", "down_proj"):
-        assert torch.equal(export.to_semi_structured(weights[name]).unpack(), weights[name])
+        assert torch.equal(exports.to_semi_structured(weights[name]).unpack(), weights[name])
 
 
 def test_one_column_is_refused() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import pruning
-from pruning import export, scores
+from pruning import exports, scores
 from pruning.recipe import Method, as_recipe
 
 if TYPE_CHECKING:
@@ -66,6 +66,6 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_tables_are_complete() -> None:
     """Every score, method and export is on the page."""
     text = PAGE.read_text("utf-8")
-    for name in (*scores.SCORES, *get_args(Method), *export.__all__):
+    for name in (*scores.SCORES, *get_args(Method), *exports.__all__):
         assert f"`{name}" in text or name in {"Foreign", "SemiStructured"}
     assert as_recipe("2:4").layers[0].fits("anything.weight")

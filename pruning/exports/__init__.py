@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pruning.export.block import to_bsr
-from pruning.export.folder import export_folder
-from pruning.export.foreign import Foreign, import_masks
-from pruning.export.prune_state import from_torch_prune_, to_torch_prune_
-from pruning.export.semi_structured import (
+from pruning.exports.block import to_bsr
+from pruning.exports.folder import export_folder
+from pruning.exports.foreign import Foreign, import_masks
+from pruning.exports.prune_state import from_torch_prune_, to_torch_prune_
+from pruning.exports.semi_structured import (
     SemiStructured,
     eligibility,
     to_semi_structured,
 )
-from pruning.export.sparsifier import fill_sparsifier_, masks_in_sparsifier
+from pruning.exports.sparsifier import fill_sparsifier_, masks_in_sparsifier
 
 __all__ = [
     "Foreign",
