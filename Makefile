@@ -61,7 +61,7 @@ format: $(STAMP)
 
 # HTML alone; what the pages' code does is tested by `make test`.
 docs: $(STAMP)
-	$(BIN)/python -m sphinx -b html -W --keep-going -q -j auto docs docs/_build/html
+	$(BIN)/sphinx-build -b html -W --keep-going -q -j auto docs docs/_build/html
 	@echo 'open docs/_build/html/index.html'
 
 bench: $(STAMP)

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
+sys.path.insert(0, str(HERE / "_ext"))
 
 import permsearch  # noqa: E402
 
 project = "permsearch"
 author = "permsearch maintainers"
-copyright = "permsearch maintainers, Apache-2.0"  # noqa: A001
+copyright = "permsearch maintainers, Apache-2.0"
 version = release = permsearch.__version__
 
 extensions = [
@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "command_help",
+    "plain_docstrings",
 ]
 exclude_patterns = ["_build", "_ext"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -43,8 +44,8 @@ napoleon_use_rtype = False
 napoleon_use_ivar = True
 napoleon_preprocess_types = False
 
-# A word in `single backticks` is code in the docstrings, as it is in the Markdown pages.
-default_role = "code"
+# A word in `single backticks` is a link where it names something public, else code.
+default_role = "py:obj"
 
 html_theme = "furo"
 html_title = "permsearch"
