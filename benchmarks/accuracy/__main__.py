@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # What can be measured: each module has TASK and `tables(results)`, which yields (name, lines).
 TASKS = {
     "minilm": "benchmarks.accuracy.minilm",
+    "language": "benchmarks.accuracy.language",
 }
 RESULTS = Path(__file__).parent / "results"
 
