@@ -270,6 +270,9 @@ def test_copies_are_equal_and_independent() -> None:
         assert own.isdisjoint(tensor.data_ptr() for tensor in other.state_dict().values())
         again = copy.deepcopy(other)
         assert torch.equal(again(value), model(value))
+        detach_masks_(again)  # of its own class: the others keep theirs
+        assert torch.equal(again(value), other(value))
+        assert_masked(other, masks)
 
 
 def test_training_resumes_from_a_checkpoint() -> None:
