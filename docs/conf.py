@@ -54,8 +54,3 @@ html_copy_source = False
 html_show_sphinx = False
 # No page fetches anything: the site reads the same without a network.
 html_theme_options = {"navigation_with_keys": True}
-
-suppress_warnings = [
-    # Pages link to files of the repository (an example, a licence), which are no pages.
-    "myst.xref_missing",
-]

@@ -1,0 +1,97 @@
+"""The site is complete: its pictures are drawn by the scripts, its reference has every name."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from permsearch.cli import cli
+from tests.test_docs import DOCS
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+SURFACE = DOCS.parent / "tests" / "data" / "surface.txt"
+
+
+def module_of(path: Path) -> ModuleType:
+    """Return a script as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+DRAWN = module_of(DOCS / "draw_concepts.py")
+
+
+@pytest.mark.parametrize("name", DRAWN.PICTURES)
+def test_pictures_are_what_the_script_draws(name: str) -> None:
+    """A picture's bytes come out of the script again; else run it and commit them."""
+    stored = (DOCS / "images" / f"{name}.svg").read_text(encoding="utf-8")
+    assert stored == DRAWN.PICTURES[name](), "run python docs/draw_concepts.py"
+
+
+def reference() -> str:
+    """Return the pages of the reference, with each name behind its module."""
+    found, module = [], ""
+    for page in sorted((DOCS / "api").glob("*.rst")):
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if match := re.match(r"\.\. (?:currentmodule|module):: (\S+)", line):
+                module = match[1]
+            elif match := re.match(r"\.\. (?:auto\w+|data):: (\S+)", line):
+                found += [match[1], f"{module}.{match[1]}"]
+    return "\n".join(found)
+
+
+def test_the_reference_has_every_public_name() -> None:
+    """Each name of the public surface has an entry, by itself or with its module."""
+    entries = set(reference().splitlines())
+    whole = {"permsearch.errors", "pruning.errors", "sparsekernels.errors", "permsearch.instances"}
+    assert whole <= entries
+    listed = {
+        name
+        for package in ("permsearch", "pruning", "sparsekernels")
+        for name in importlib.import_module(f"{package}.errors").__dict__
+    }
+    missing = [
+        name
+        for name in SURFACE.read_text(encoding="utf-8").split()
+        if name not in entries and name not in whole and name.rpartition(".")[2] not in listed
+    ]
+    assert not missing, f"add them to a page of docs/api: {missing}"
+
+
+def test_the_reference_has_every_command() -> None:
+    """Each sub-command's help is on the page of the command line."""
+    page = (DOCS / "api" / "command.rst").read_text(encoding="utf-8")
+    names = cli.list_commands(click.Context(cli))
+    missing = [name for name in names if f"command-help:: {name}\n" not in page]
+    assert not missing, f"add them to docs/api/command.rst: {missing}"
+
+
+def test_every_page_is_on_the_site() -> None:
+    """Each page is in the table of contents, so that a reader can find it."""
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    patterns = (DOCS / "patterns" / "README.md").read_text(encoding="utf-8")
+    for page in sorted(DOCS.rglob("*.md")):
+        name = str(page.relative_to(DOCS).with_suffix(""))
+        if name.startswith("_build") or name == "index":
+            continue
+        assert f"\n{name}\n" in index or f"\n{page.stem}\n" in patterns, f"{name} is in no toctree"
+
+
+def test_the_project_is_told_in_its_own_words() -> None:
+    """No page names a folder of one machine."""
+    for page in [*DOCS.rglob("*.md"), *(DOCS / "api").glob("*.rst")]:
+        if "_build" not in page.parts:
+            assert not re.search(r"/(?:work|home|tmp|root)/", page.read_text(encoding="utf-8")), (
+                page
+            )
