@@ -68,7 +68,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks throughput ladder window --page docs/benchmarks.md $(BENCH_FLAGS)
 
 bench-kernels: $(STAMP)
-	$(BIN)/python -m benchmarks.kernels --page docs/kernels.md $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.kernels --threads 2 --page docs/benchmarks.md --page docs/kernels.md $(BENCH_FLAGS)
 
 # The comment lines at the top stay; a local tag such as +cpu would tie the file to one index.
 constraints: $(STAMP)
