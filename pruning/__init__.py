@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pruning.bundle import MaskBundle
 from pruning.calibrate import calibrate
+from pruning.current import current_bundle
 from pruning.errors import (
     BundleMismatch,
     CalibrationError,
@@ -18,6 +19,7 @@ from pruning.errors import (
     TraceError,
     VerificationError,
 )
+from pruning.exports import Exported, Foreign, export, import_masks
 from pruning.gather import GatherCost, Gathered, gather_, gathered_orders
 from pruning.gradients import Gradients, gradients
 from pruning.masks import (
@@ -43,6 +45,8 @@ __all__ = [
     "CalibrationError",
     "Cubic",
     "ExportError",
+    "Exported",
+    "Foreign",
     "GatherCost",
     "Gathered",
     "Gradients",
@@ -62,11 +66,14 @@ __all__ = [
     "attach_masks_",
     "attach_sr_ste_",
     "calibrate",
+    "current_bundle",
     "density",
     "detach_masks_",
+    "export",
     "gather_",
     "gathered_orders",
     "gradients",
+    "import_masks",
     "keep_masked",
     "masks_of",
     "permute_",
