@@ -134,8 +134,8 @@ class Job:
         """
         if self.gathered:
             raise ExportError(
-                f"{', '.join(self.gathered)} index their input, which {self.target} cannot tell; "
-                "put the bundle onto the dense model and export that."
+                f"{self.target} cannot tell that layers index their input "
+                f"({', '.join(self.gathered)}); export the dense model with the bundle instead."
             )
 
 
