@@ -101,26 +101,49 @@ def conv2d(
     operands: Operands,
     out: int,
     window: Sequence[int],
-    bias: Tensor | None,
+    bias: Tensor | None = None,
+    *,
+    tile: Tile = CHOSEN,
 ) -> Tensor:
-    """Return the convolution: the product over unfolded columns, tap after tap."""
+    """Return the convolution of (batch, channels, height, width) by an address function.
+
+    The kernels take (channels, height, width, batch), images innermost, so that whatever the tap
+    is, eight images are 16 bytes side by side. Batches are filled up to eights with zeros.
+    """
     from sparsekernels.ops.library import conv_size
 
-    height, width = (conv_size(x.shape[2 + axis], window, axis) for axis in (0, 1))
-    y = product(kernels, unfolded(x, window), values, operands, out, bias)
-    return y.reshape(out, x.shape[0], height, width).transpose(0, 1).contiguous()
+    batch = x.shape[0]
+    size = [conv_size(x.shape[2 + axis], window, axis) for axis in (0, 1)]
+    if not batch or not out or not x.shape[1]:
+        y = x.new_zeros(batch, out, *size)
+        return y if bias is None else y + bias.to(x.dtype).reshape(-1, 1, 1)
+    images = _aligned(pad(x.permute(1, 2, 3, 0), (0, -batch % 8)).contiguous())
+    columns, count = x.shape[1] * window[0] * window[1], size[0] * size[1] * images.shape[3]
+    tail = (out, None if bias is None else bias.float().contiguous(), None, 1.0, 0.0, list(window))
+    what = _Input(images, columns, count)
+    y = _launch(kernels, what, values, operands, tail, tile._replace(tokens=128))
+    return y[..., :batch].permute(3, 0, 1, 2).contiguous()
 
 
-def unfolded(x: Tensor, window: Sequence[int]) -> Tensor:
-    """Return (taps x channels, batch x positions) of the windows of an input."""
-    kernel, stride, padding, dilation = (
-        tuple(window[2 * part : 2 * part + 2]) for part in range(4)
-    )
-    if kernel == (1, 1) and stride == (1, 1) and padding == (0, 0):
-        return x.transpose(0, 1).reshape(x.shape[1], -1)
-    columns = torch.nn.functional.unfold(x, kernel, dilation, padding, stride)
-    apart = columns.reshape(x.shape[0], x.shape[1], kernel[0] * kernel[1], -1)
-    return apart.permute(2, 1, 0, 3).reshape(columns.shape[1], -1)
+class _Input(NamedTuple):
+    """Activations as kernels take them, their columns, and the tokens of the product."""
+
+    x: Tensor
+    columns: int
+    count: int
+
+
+def _launch(
+    kernels: Any,
+    what: _Input,
+    values: Tensor,
+    operands: Operands,
+    tail: tuple[Any, ...],
+    tile: Tile,
+) -> Tensor:
+    if isinstance(operands, Gathered):
+        return _gather(kernels, what, values, operands, tail, tile)
+    return _picked(kernels, what, values, operands, tail, tile)
 
 
 def product(
@@ -154,12 +177,9 @@ def product(
         return xt.new_empty(out, count)
     padded = _aligned(pad(xt, (0, -count % 8)) if count % 8 else xt.contiguous())
     grown = None if c is None else _aligned(pad(c, (0, -count % 8)).contiguous())
-    tail = (out, None if bias is None else bias.float().contiguous(), grown, alpha, beta)
-    if isinstance(operands, Gathered):
-        y = _gather(kernels, padded, values, operands, tail, tile)
-    else:
-        y = _picked(kernels, padded, values, operands, tail, tile)
-    return y[:, :count]
+    tail = (out, None if bias is None else bias.float().contiguous(), grown, alpha, beta, [])
+    what = _Input(padded, xt.shape[0], padded.shape[1])
+    return _launch(kernels, what, values, operands, tail, tile)[:, :count]
 
 
 def _aligned(tensor: Tensor) -> Tensor:
@@ -169,7 +189,7 @@ def _aligned(tensor: Tensor) -> Tensor:
 
 def _gather(
     kernels: Any,
-    xt: Tensor,
+    what: _Input,
     values: Tensor,
     w: Gathered,
     tail: tuple[Any, ...],
@@ -180,19 +200,19 @@ def _gather(
     valptr = pad(sizes.cumsum(0), (1, 0))
     groups = len(w.colptr) - 1
     work = w.cols.numel() // max(groups, 1)
-    tokens, splits = _tile(tile, v, xt, groups, work)
+    tokens, splits = _tile(tile, v, what, groups, work)
     overlay: Any = (None, None, None)
     if w.overlay_ptr is not None:
         overlay = (w.overlay_ptr, w.overlay_cols, w.overlay)
     places = (w.colptr, w.cols, w.rowptr, w.rows, valptr)
     flat = _aligned(values.reshape(-1).contiguous())
-    y: Tensor = kernels.gather(xt, flat, *places, *overlay, *tail, v, tokens, splits, tile.seed)
+    y: Tensor = kernels.gather(what.x, flat, *places, *overlay, *tail, v, tokens, splits, tile.seed)
     return y
 
 
 def _picked(
     kernels: Any,
-    xt: Tensor,
+    what: _Input,
     values: Tensor,
     w: Picked,
     tail: tuple[Any, ...],
@@ -207,16 +227,16 @@ def _picked(
         lists = cols.reshape(-1, length)
         cols = pad(lists, (0, more[0])).contiguous()
         share = share if len(lists) > 1 else -(-(rows + more[1]) // HEIGHTS[-1]) * HEIGHTS[-1]
-    elif length + more[0] > xt.shape[0]:  # columns beyond the last: any, their values are zero
-        plain = torch.arange(length, dtype=torch.int32, device=xt.device)
+    elif length + more[0] > what.columns:  # columns beyond the last: any, their values are zero
+        plain = torch.arange(length, dtype=torch.int32, device=values.device)
         cols = pad(plain[None], (0, more[0])).contiguous()
         share = -(-(rows + more[1]) // HEIGHTS[-1]) * HEIGHTS[-1]
     if ids is not None and more[1]:
         ids = pad(ids, (0, more[1]), value=-1)
     v = _height(rows, share if cols is not None else 0)
-    tokens, splits = _tile(tile, v, xt, -(-len(grown) // v), length)
+    tokens, splits = _tile(tile, v, what, -(-len(grown) // v), length)
     y: Tensor = kernels.picked(
-        xt, grown, words, cols, ids, share, *tail, v, tokens, splits, tile.seed
+        what.x, grown, words, cols, ids, share, *tail, v, tokens, splits, tile.seed
     )
     return y
 
@@ -227,12 +247,12 @@ def _height(rows: int, share: int) -> int:
     return max([v for v in fitting if v <= max(16, rows)], default=fitting[0])
 
 
-def _tile(given: Tile, v: int, xt: Tensor, groups: int, columns: int) -> tuple[int, int]:
+def _tile(given: Tile, v: int, what: _Input, groups: int, columns: int) -> tuple[int, int]:
     """Return tokens of a tile and parts of the columns: as few parts as fill the processors."""
-    wide = 256 if v in (32, 64) and xt.shape[1] >= 1024 else 128
+    wide = 256 if v in (32, 64) and what.count >= 1024 else 128
     tokens = given.tokens or wide
-    blocks = groups * -(-xt.shape[1] // tokens)
-    count = _processors(xt.device)
+    blocks = groups * -(-what.count // tokens)
+    count = _processors(what.x.device)
     wanted = min(8, max(1, count // max(1, blocks)), max(1, columns // 256))
     return tokens, given.splits or wanted
 
