@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ import permsearch as ps
 import pruning
 from permsearch.io.atomic import written_aside
 from permsearch.orders import Order
-from pruning.formulate import plan
-from pruning.groupwise import search_groups
+from pruning.formulate import Plan, plan
+from pruning.groupwise import components, search_groups
 from pruning.network import Network
 from pruning.reorder import moves_of
 
-#: CPU seconds for the order of one weight that is gathered; legal orders are searched to the end.
-SECONDS = 1.0
+#: CPU seconds for an order; the residual stream's, which 150 weights read, gets more.
+SECONDS, MORE, MANY = 0.5, 40.0, 20
 IDS = (torch.arange(22) * 7 % 97 + 3).reshape(2, 11)
 EVERY = "*_proj"
 
@@ -52,19 +53,26 @@ def searched(
         network = pruning.trace(model, IDS)
         gather = [EVERY] if kind == "gathered" else []
         planned = plan(network, {EVERY: pattern}, gather=gather)
-        stop = ps.MaxCpuSeconds(SECONDS) if gather else None
-        found = search_groups(network, planned, scores, stop=stop)
+        solution = dict(_solutions(network, planned, scores))
         if gather:
-            orders = dict(pruning.gathered_orders(network, found.solution))
+            orders = dict(pruning.gathered_orders(network, solution))
         else:
-            orders = columns(network, found.solution)
+            orders = columns(network, solution)
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_aside(path) as aside:
-            np.savez_compressed(
-                aside, retained=found.retained, baseline=found.share("baseline"), **orders
-            )
+            np.savez_compressed(aside, **orders)
     with np.load(path) as kept:
-        return {name: kept[name] for name in kept.files if name.startswith("model.")}
+        return {name: kept[name] for name in kept.files}
+
+
+def _solutions(
+    network: Network, planned: Plan, scores: Mapping[str, np.ndarray]
+) -> Iterator[tuple[str, Order]]:
+    """Yield the order of every group or gathered layer."""
+    for part in components(planned.drafts)[0]:
+        stop = ps.MaxCpuSeconds(SECONDS if len(part) < MANY else MORE)
+        found = search_groups(network, replace(planned, drafts=tuple(part)), scores, stop=stop)
+        yield from found.solution.items()
 
 
 def columns(network: Network, solution: Mapping[str, Any]) -> Orders:

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import nn
 
+from benchmarks.accuracy.language_fit import fitted
 from benchmarks.accuracy.language_orders import Orders
-from benchmarks.accuracy.language_stages import STAGES, Seen, owner, walk
+from benchmarks.accuracy.language_stages import STAGES, Seen, owner, side_by_side, walk
 from benchmarks.accuracy.language_statistics import Grams, inputs_of, product
 from permsearch.patterns import NM, parse_pattern
+from pruning.curvature import damped
 from pruning.rerank import rerank
 from pruning.scores import score_kind
 from pruning.statistics import Inputs
-from pruning.update import output_error, refit, sparsegpt
+from pruning.update import output_error, sparsegpt
 
 DAMPING = 0.01
 
@@ -61,7 +64,10 @@ def pruned(
         scores = score_kind(method.scores)(weight, inputs)
         mask = rerank(weight, scores, [order], wanted, inputs)[0].mask
         new = torch.where(mask, weight, 0.0)
-    return refit(weight, mask, inputs, DAMPING) if method.refit else new
+    if not method.refit:
+        return new
+    (gram,) = inputs.grams()
+    return fitted(weight, mask, damped(gram, DAMPING, inputs.name).matrix, new)
 
 
 @torch.no_grad()
@@ -80,16 +86,17 @@ def prune_from(
     float
         The error of the layers' outputs as a share of their energy, averaged over layers.
     """
-    errors = []
-    shared: dict[str, Inputs] = {}
-    for name, weight in dense.items():
-        first = owner(name)
-        if first not in shared:
-            shared = {first: inputs_of(first, grams[first])}
-        new = pruned(weight, shared[first], pattern, method, orders.get(name))
-        errors.append(_share(weight, new, shared[first]))
+    shared = lru_cache(8)(lambda first: inputs_of(first, grams[first]))
+
+    @torch.no_grad()
+    def one(name: str) -> float:
+        weight, inputs = dense[name], shared(owner(name))
+        new = pruned(weight, inputs, pattern, method, orders.get(name))
         model.get_submodule(name).weight.copy_(new)  # type: ignore[operator, union-attr]
-    return sum(errors) / len(errors)
+        return _share(weight, new, inputs)
+
+    errors = side_by_side(one, dense)
+    return float(sum(errors) / len(errors))
 
 
 def _share(weight: torch.Tensor, new: torch.Tensor, inputs: Inputs) -> float:
