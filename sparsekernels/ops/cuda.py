@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sparsekernels.formats.bits import cutlass_order, mma_order
-from sparsekernels.ops.operands import Gathered, Operands, Picked
+from sparsekernels.formats.bits import mma_order
+from sparsekernels.ops import semi
+from sparsekernels.ops.operands import Gathered, Operands, Picked, Scaled
 
 TYPES = (torch.float16, torch.bfloat16)
 HEIGHTS = (16, 32, 64, 128)  # rows of a tile that there are kernels for
@@ -71,27 +72,29 @@ def linear(
 ) -> Tensor:
     """Return x W' + bias over the last axis of x, by compiled kernels."""
     flat = x.reshape(-1, x.shape[-1])
-    if plain_two_of_four(values, operands, out, len(flat)):
-        return torchs(flat, values, operands, bias).contiguous().reshape(*x.shape[:-1], out)
+    kind = semi.backend(values, operands, out)
+    if kind != semi.NEITHER:
+        return semi.linear(kind, flat, values, operands, bias).reshape(*x.shape[:-1], out)
     y = product(kernels, flat.t(), values, operands, out, bias)
     return y.t().contiguous().reshape(*x.shape[:-1], out)  # as the operator's fake promises
 
 
-def plain_two_of_four(values: Tensor, operands: Operands, out: int, tokens: int) -> bool:
-    """Decide whether PyTorch's own CUTLASS product takes a weight: 2:4 as stored, whole tiles."""
-    if isinstance(operands, Gathered) or operands.cols is not None or operands.rows is not None:
-        return False
-    whole = out % 32 == 0 and values.shape[1] % 32 == 0 and tokens % 8 == 0 and tokens > 0
-    return whole and hasattr(torch.ops.aten, "_sparse_semi_structured_linear")
-
-
-def torchs(x: Tensor, values: Tensor, operands: Operands, bias: Tensor | None) -> Tensor:
-    """Return the product by PyTorch's semi-structured kernel, which knows newer tensor cores."""
-    assert isinstance(operands, Picked)
-    op = torch.ops.aten._sparse_semi_structured_linear  # noqa: SLF001  (it has no public form)
-    kind = None if bias is None else bias.to(values.dtype)
-    y: Tensor = op(x.contiguous(), values.contiguous(), cutlass_order(operands.meta), bias=kind)
-    return y
+def addmm(
+    kernels: Any,
+    x: Tensor,
+    values: Tensor,
+    operands: Operands,
+    out: int,
+    bias: Tensor | None,
+    scaled: Scaled,
+) -> Tensor:
+    """Return beta * c + alpha * x W' + bias, all of it in the kernel's last step."""
+    flat = x.reshape(-1, x.shape[-1])
+    c = None if scaled.beta == 0 else scaled.c.reshape(-1, out).t()
+    y = product(
+        kernels, flat.t(), values, operands, out, bias, c=c, alpha=scaled.alpha, beta=scaled.beta
+    )
+    return y.t().contiguous().reshape(*x.shape[:-1], out)
 
 
 def conv2d(

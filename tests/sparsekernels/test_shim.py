@@ -182,22 +182,6 @@ def test_no_tokens_and_no_groups(host: Any) -> None:
     assert torch.equal(y, torch.arange(16.0)[:, None].expand(16, 3).half())
 
 
-def test_only_plain_two_of_four_goes_to_pytorch() -> None:
-    """2:4 as stored, in whole tiles; the operator takes the arguments that we hand over."""
-    live, case = (
-        drawn.vnm(64, 8, 16, 8, generator()),
-        drawn.nm(64, 16, 2, 4, generator(), full=True),
-    )
-    for other in (live.pack(), case.pack()):
-        assert not cuda.plain_two_of_four(other.values, other.operands, 64, 8)
-    stored = sk.pack(case.dense[:, case.cols], None, "2:4").to(torch.float16)
-    assert cuda.plain_two_of_four(stored.values, stored.operands, 64, 8)
-    assert not cuda.plain_two_of_four(stored.values, stored.operands, 64, 7)
-    schema = torch.ops.aten._sparse_semi_structured_linear.default._schema
-    names = [argument.name for argument in schema.arguments]
-    assert names[:4] == ["input", "weight", "meta", "bias"]
-
-
 @pytest.mark.parametrize(
     ("case", "kind", "told"),
     [
