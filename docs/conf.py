@@ -37,7 +37,11 @@ autodoc_typehints_format = "short"
 autodoc_use_type_comments = False
 # Type aliases are shown by their names, not spelt out in every signature.
 autodoc_type_aliases = {
-    name: name for name in ("Order", "Scores", "Mask", "Solution", "Tensors", "Axis", "Row")
+    name: name
+    for name in (
+        *("ArrayLike", "Axis", "Mask", "Order", "Patterns", "Permute", "Row", "Scores"),
+        *("Solution", "Start", "State", "Tensors"),
+    )
 }
 napoleon_google_docstring = False
 napoleon_use_rtype = False
@@ -54,3 +58,6 @@ html_copy_source = False
 html_show_sphinx = False
 # No page fetches anything: the site reads the same without a network.
 html_theme_options = {"navigation_with_keys": True}
+
+# A word in a docstring that names things in two packages is code and no link.
+suppress_warnings = ["ref.python"]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # A convolution's shape, (out, in, *k), and private orders, *tiles: no emphasis begins there.
-STAR = re.compile(r"(?<![\w*`\\])\*(?=\w+\))")
+STAR = re.compile(r"(?<![\w*`\\])\*(?=\w+[,)])")
 
 
 def escape_stars(
