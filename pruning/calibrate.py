@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeAlias
@@ -28,7 +28,7 @@ def calibrate(
     batches: Iterable[Any],
     *,
     names: Iterable[str] | None = None,
-    gram: bool = False,
+    gram: bool | Collection[str] = False,
 ) -> dict[str, Inputs]:
     """Return the statistics of the inputs of a model's layers.
 
@@ -44,7 +44,8 @@ def calibrate(
         The weights that are needed, by their names in the state dict; None: all that hooks can
         see and that the data reach.
     gram
-        Whether the sums of x x^T are kept as well: features^2 * 8 bytes for each weight.
+        Whether the sums of x x^T are kept as well: features^2 * 8 bytes for each weight. Or the
+        names of those weights for which they are.
 
     Raises
     ------
@@ -75,7 +76,7 @@ def collected(
     names: Iterable[str],
     runs: Iterable[Callable[[], Any]],
     *,
-    gram: bool,
+    gram: bool | Collection[str],
     strict: bool,
 ) -> dict[str, Inputs]:
     """Return the statistics of some weights over runs of a model, or of a part of it.
@@ -90,10 +91,11 @@ def collected(
     CalibrationError
         There are no runs, a value is not finite, or a weight was not reached.
     """
-    sums = {
-        name: Sums(name, seen[name][1].axis, gram=gram and seen[name][1].correlated)
-        for name in names
-    }
+    sums = {}
+    for name in names:
+        _, probe = seen[name]
+        squared = gram if isinstance(gram, bool) else name in gram
+        sums[name] = Sums(name, probe.axis, gram=squared and probe.correlated)
     with _watching(seen, sums), evaluating(model), plain_attention(), torch.no_grad():
         count = sum(1 for _ in (run() for run in runs))
     if not count:

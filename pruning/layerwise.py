@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -45,7 +45,7 @@ def calibrate_blocks(
     *,
     blocks: Iterable[str] | None = None,
     names: Iterable[str] | None = None,
-    gram: bool = False,
+    gram: bool | Collection[str] = False,
     pruned: bool = False,
 ) -> Iterator[Stage]:
     """Yield the statistics of a model's layers, those of one block at a time.
@@ -116,7 +116,7 @@ class _Line:
     data: Sequence[Any]
     seen: Mapping[str, Seen]
     wanted: Sequence[str]
-    gram: bool
+    gram: bool | Collection[str]
     strict: bool
     modules: dict[str, nn.Module] = field(init=False)
 
