@@ -133,7 +133,7 @@ class _Input(NamedTuple):
 
     x: Tensor
     columns: int
-    count: int
+    tokens: int
 
 
 def _launch(
@@ -180,7 +180,8 @@ def product(
         return xt.new_empty(out, count)
     padded = _aligned(pad(xt, (0, -count % 8)) if count % 8 else xt.contiguous())
     grown = None if c is None else _aligned(pad(c, (0, -count % 8)).contiguous())
-    tail = (out, None if bias is None else bias.float().contiguous(), grown, alpha, beta, [])
+    added = None if bias is None else bias.float().contiguous()
+    tail: tuple[Any, ...] = (out, added, grown, alpha, beta, [])
     what = _Input(padded, xt.shape[0], padded.shape[1])
     return _launch(kernels, what, values, operands, tail, tile)[:, :count]
 
@@ -252,9 +253,9 @@ def _height(rows: int, share: int) -> int:
 
 def _tile(given: Tile, v: int, what: _Input, groups: int, columns: int) -> tuple[int, int]:
     """Return tokens of a tile and parts of the columns: as few parts as fill the processors."""
-    wide = 256 if v in (32, 64) and what.count >= 1024 else 128
+    wide = 256 if v in (32, 64) and what.tokens >= 1024 else 128
     tokens = given.tokens or wide
-    blocks = groups * -(-what.count // tokens)
+    blocks = groups * -(-what.tokens // tokens)
     count = _processors(what.x.device)
     wanted = min(8, max(1, count // max(1, blocks)), max(1, columns // 256))
     return tokens, given.splits or wanted

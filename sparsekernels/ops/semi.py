@@ -82,7 +82,9 @@ def prepared(kind: str, values: Tensor, operands: Picked) -> tuple[Tensor, ...]:
     if values.is_inference() or operands.meta.is_inference():
         return _made(kind, values, operands)  # such tensors do not tell when they change
     state = (_state(values), _state(operands.meta))
-    kept = _PREPARED.setdefault(values, {})
+    if values not in _PREPARED:
+        _PREPARED[values] = {}
+    kept = _PREPARED[values]
     if kind not in kept or kept[kind][0] != state or kept[kind][1]() is not operands.meta:
         kept[kind] = state, weakref.ref(operands.meta), _made(kind, values, operands)
     found: tuple[Tensor, ...] = kept[kind][2]
