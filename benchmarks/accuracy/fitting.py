@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.accuracy.orders import LayerOrder
 from permsearch.patterns import Pattern
 from pruning.curvature import damped
 from pruning.statistics import Inputs
@@ -44,11 +45,9 @@ def refit(weight: Tensor, mask: Tensor, inputs: Inputs, damping: float = 0.01) -
 _TINY = 1e-30
 
 
-def masked(scores: Tensor, order: np.ndarray | None, pattern: Pattern) -> Tensor:
-    """Return the best mask of a column order, in the layout of the scores."""
-    values = np.ascontiguousarray(scores.numpy())
-    if order is None:
-        return torch.from_numpy(pattern.keep(values))
-    mask = np.empty(values.shape, bool)
-    mask[:, order] = pattern.keep(np.ascontiguousarray(values[:, order]))
+def masked(scores: Tensor, order: LayerOrder, pattern: Pattern) -> Tensor:
+    """Return the best mask in an order, in the layout of the scores."""
+    place = np.ix_(order.rows, order.cols)
+    mask = np.empty(scores.shape, bool)
+    mask[place] = pattern.keep(np.ascontiguousarray(scores.numpy()[place]))
     return torch.from_numpy(mask)
