@@ -46,20 +46,34 @@ def write(job: Job) -> Exported:
     """Write the file; the result tells where each weight is in it, and along which axis."""
     onnx = needed("onnx", "onnx")
     needed("onnxscript", "onnx")
-    if "example_inputs" not in job.options and "example_kwargs" not in job.options:
-        raise ExportError("onnx traces the model: give example_inputs= (a tensor or a tuple).")
+    example = _example(job)
     if job.output.is_dir():
         raise ExportError(f"{job.output} is a folder; name a file for the model.")
     with folder_moved(job.output) as aside:
-        _trace(job, aside / job.output.name)
+        _trace(job, aside / job.output.name, *example)
         found, left = _lookup(job, _initializers(onnx.load(aside / job.output.name)))
         job.check_left(found, left)
     return job.done(found, result=found, left=left)
 
 
-def _trace(job: Job, path: Path) -> None:
-    example = job.options.get("example_inputs", ())
-    args = tuple(example) if isinstance(example, tuple | list) else (example,)
+def _example(job: Job) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments and keywords to trace with; transformers' models bring their own."""
+    options = job.options
+    if "example_inputs" not in options and "example_kwargs" not in options:
+        own = getattr(job.module, "dummy_inputs", None)
+        if not isinstance(own, Mapping):
+            raise ExportError("onnx traces the model: give example_inputs= (a tensor or a tuple).")
+        return (), {**own, "use_cache": False} if _caches(job.module) else dict(own)
+    given = options.get("example_inputs", ())
+    args = tuple(given) if isinstance(given, tuple | list) else (given,)
+    return args, dict(options.get("example_kwargs") or {})
+
+
+def _caches(model: torch.nn.Module) -> bool:
+    return bool(getattr(getattr(model, "config", None), "use_cache", False))
+
+
+def _trace(job: Job, path: Path, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     large = sum(p.numel() * p.element_size() for p in job.module.parameters()) > _ONE_FILE
     with evaluating(job.module), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its own deprecations, and operators it does without
@@ -67,7 +81,7 @@ def _trace(job: Job, path: Path) -> None:
             job.module,
             args,
             str(path),
-            kwargs=dict(job.options.get("example_kwargs") or {}),
+            kwargs=kwargs,
             dynamic_shapes=job.options.get("dynamic_shapes"),
             dynamo=True,
             external_data=large,
