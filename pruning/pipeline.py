@@ -159,7 +159,8 @@ def prune(
 
 def make_plan(model: nn.Module, recipe: Recipe, network: Network, *, calibrated: bool) -> PrunePlan:
     """Return what a recipe comes to for a traced model: see `pruning.plan.plan_pruning`."""
-    seen, blocks = visible(model) if calibrated else None, ()
+    seen = visible(model) if calibrated else None
+    blocks: tuple[str, ...] = ()
     if calibrated and recipe.calibration != "together":
         blocks = block_names(model, seen_weights(model), recipe.blocks or None)
     return plan_pruning(network, recipe, seen=seen, blocks=blocks)
