@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # What can be measured: each module has TASK and `tables(results)`, which yields (name, lines).
 TASKS = {
     "minilm": "benchmarks.accuracy.minilm",
+    "compensated": "benchmarks.accuracy.compensated",
+    "search_value": "benchmarks.accuracy.search_value",
     "language": "benchmarks.accuracy.language",
 }
 RESULTS = Path(__file__).parent / "results"

@@ -12,21 +12,35 @@ from pruning.curvature import damped
 from pruning.statistics import Inputs
 
 
-def refit(weight: Tensor, mask: Tensor, inputs: Inputs, damping: float = 0.01) -> Tensor:
+def refit(
+    weight: Tensor,
+    mask: Tensor,
+    inputs: Inputs,
+    damping: float = 0.01,
+    start: Tensor | None = None,
+) -> Tensor:
     """Return what `pruning.update.refit` returns, by conjugate gradients for all rows at once.
 
     (Hestenes & Stiefel 1952.) Two products with square matrices for each step serve all rows, where
     a factorization for each row costs the cube of what it keeps. The preconditioner is the inverse
     of the whole Gram matrix, cut down to what the row keeps. Steps go on until every row's residual
-    is a thousandth of what it was; the error that is minimized is then exact to about 1e-6.
+    is 0.003 of what it is for the weights as they were; the error is then exact to about 1e-5.
+
+    Parameters
+    ----------
+    start
+        Values to start from, of a sweep with this mask; the weights as they were without it.
     """
     (gram,) = inputs.grams()
     solid = damped(gram, damping, inputs.name).matrix
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(solid)).float()
     solid, kept, wide = solid.float(), mask.float(), weight.float()
+    rest = (wide - wide * kept) @ solid * kept
+    goal = 3e-3 * rest.norm(dim=1)
     value = wide * kept
-    rest = (wide - value) @ solid * kept
-    goal = 1e-3 * rest.norm(dim=1)
+    if start is not None:
+        value = start.float() * kept
+        rest = (wide - value) @ solid * kept
     ready = rest @ inverse * kept
     way, size = ready, (rest * ready).sum(1)
     for _ in range(weight.shape[1]):

@@ -77,9 +77,11 @@ IDEAS = {
     "residual, damping 0.1 %, 512 verses": replace(
         BOTH, verses=512, fit=replace(RESIDUAL, ridge=1e-3), damping=1e-3
     ),
-    "residual, 2048 verses": replace(BOTH, verses=2048, fit=RESIDUAL),
+    "residual, 1024 verses": replace(BOTH, verses=1024, fit=RESIDUAL),
 }
 METHODS = {**SIMPLE, **IDEAS}
+#: Methods between which a choice was made, on verses for that.
+CHOSEN = ("SparseGPT + refit", *IDEAS)
 LARGE = ("vector:32@0.25", "64:2:8")
 
 
@@ -141,7 +143,8 @@ def pruned_layer(
         values = score.score_kind(how.mask)(weight, inputs)
         mask = fitting.masked(values, order, parse_pattern(pattern))
         new = torch.where(mask, weight, 0.0)
-    return fitting.refit(weight, mask, inputs, how.damping) if how.refit else new
+    start = new if how.mask == "sparsegpt" else None
+    return fitting.refit(weight, mask, inputs, how.damping, start) if how.refit else new
 
 
 def pruned(cell: Cell) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -165,25 +168,20 @@ def pruned(cell: Cell) -> tuple[dict[str, Tensor], dict[str, float]]:
 
 def judged(state: dict[str, Tensor], numbers: dict[str, float]) -> Measured:
     """Return how near the embeddings of tensors are to the dense ones."""
-    cosines, short = _cosines(state, "judged"), splits()[3]
-    numbers = {
-        **numbers,
-        "cosine on the verses of choices": float(np.mean(_cosines(state, "tuned"))),
-    }
-    near, wanted = _nearest(encoder.embeddings(state, short)), _nearest(_dense("short"))
+    near = _nearest(encoder.embeddings(state, splits()[3]))
+    wanted = _nearest(_dense(3))
     shared = [len(set(a) & set(b)) / NEAREST for a, b in zip(near, wanted, strict=True)]
-    return Measured({"cosine": cosines, "nearest": shared}, numbers)
+    return Measured({"cosine": cosines(state), "nearest": shared}, numbers)
 
 
 @cache
-def _dense(which: str) -> Tensor:
-    texts = dict(zip(("judged", "tuned", "pool", "short"), splits(), strict=True))
-    return encoder.embeddings(encoder.tensors(), texts[which])
+def _dense(split: int) -> Tensor:
+    return encoder.embeddings(encoder.tensors(), splits()[split])
 
 
-def _cosines(state: dict[str, Tensor], which: str) -> list[float]:
-    texts = dict(zip(("judged", "tuned"), splits()[:2], strict=True))
-    found = (encoder.embeddings(state, texts[which]) * _dense(which)).sum(1)
+def cosines(state: dict[str, Tensor], split: int = 0) -> list[float]:
+    """Return the cosine of each verse of a split to its dense embedding."""
+    found = (encoder.embeddings(state, splits()[split]) * _dense(split)).sum(1)
     return [float(value) for value in found]
 
 
@@ -208,21 +206,22 @@ class MiniLM:
 
     def cells(self) -> Iterator[Cell]:
         """Return all cells, the most telling ones first."""
-        for method in (BEST, *(m for m in SIMPLE if m != "Wanda squared")):
+        plain = [method for method in SIMPLE if method != "Wanda squared"]
+        for method in (BEST, *plain):
             yield from (Cell("2:4", method, order) for order in ("stored", "absorbed", "gathered"))
-        yield from _draws("2:4", [BEST])
-        yield from _draws("2:4", [m for m in SIMPLE if m != "Wanda squared"])
+        yield from _draws("2:4", plain)
         yield from (Cell("2:4", method) for method in IDEAS)
         for pattern in LARGE:
             for method in ("magnitude", "Wanda squared", "refit"):
                 for order in ("stored", "absorbed", "gathered"):
                     yield Cell(pattern, method, order)
+        yield from _draws("2:4", [BEST])
         for seed in (1, 2):
-            for method in (BEST, "Wanda", "SparseGPT", "SparseGPT + refit"):
+            for method in ("Wanda", "SparseGPT", "SparseGPT + refit", BEST):
                 for order in ("stored", "absorbed"):
                     yield Cell("2:4", method, order, calibration_seed=seed)
         yield Cell("2:4", "SparseGPT + refit", "absorbed, sums")
-        yield Cell("2:4", "residual, 2048 verses", "absorbed")
+        yield Cell("2:4", "residual, 1024 verses", "absorbed")
         for pattern in LARGE:
             yield from _draws(pattern, ["magnitude", "Wanda squared", "refit"])
 
@@ -232,7 +231,14 @@ class MiniLM:
         off = encoder.checked(splits()[1][:4])
         if off > 1e-5:
             raise ValueError(f"embeddings are {off:.1e} off those of transformers")
-        return lambda cell: judged(*pruned(cell))
+
+        def measure(cell: Cell) -> Measured:
+            state, numbers = pruned(cell)
+            if cell.method in CHOSEN:
+                numbers["cosine on the verses of choices"] = float(np.mean(cosines(state, 1)))
+            return judged(state, numbers)
+
+        return measure
 
 
 TASK = MiniLM()
@@ -262,7 +268,7 @@ def _ideas(results: Results) -> Iterator[str]:
             measured = results.get(Cell("2:4", method, order))
             if measured is not None:
                 means = (float(np.mean(values)) for values in measured.items.values())
-                tuned = measured.numbers["cosine on the verses of choices"]
+                tuned = measured.numbers.get("cosine on the verses of choices", float("nan"))
                 rows.append([method, order, *(f"{value:.3f}" for value in (*means, tuned))])
     head = [
         "SparseGPT + refit, with",
