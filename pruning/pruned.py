@@ -18,6 +18,7 @@ from permsearch.patterns import NM, Private
 from pruning.errors import StateError
 from pruning.exact_obs import obc
 from pruning.layers import turned, unturned
+from pruning.moves_text import moves_as_text
 from pruning.network import Network
 from pruning.plan import PlannedLayer
 from pruning.recipe import LayerRule
@@ -167,6 +168,7 @@ def prune_tensor(
         "sha256": fingerprint(to_numpy(dense, task.base)),
         "stored_sha256": fingerprint(to_numpy(weight, task.base)),
         "entangled": entangled,
+        **({"moves": moves_as_text(moves)} if entangled else {}),
         "scores": task.layers[0].scores,
         "method": rule.method,
         "state": task.layers[0].state,
