@@ -36,31 +36,28 @@ SEQUENTIAL = "sequential "
 DRAWS = range(1, 6)
 
 
-def _all_orders(pattern: str, method: str) -> Iterator[Cell]:
-    for order in ("stored", "gathered", "absorbed"):
-        yield Cell(pattern, method, order)
-    for seed in DRAWS:
-        yield Cell(pattern, method, "random", seed)
-
-
 def cells() -> Iterator[Cell]:
     """Yield all cells, the most telling ones first."""
+    searched, best = ("stored", "gathered", "absorbed"), "admm+refit"
     yield Cell("dense", "")
-    yield from _all_orders("2:4", "sparsegpt")
-    yield from _all_orders("2:4", "wanda")
-    for order in ("stored", "gathered", "absorbed"):
-        yield Cell("2:4", f"{SEQUENTIAL}sparsegpt+refit", order)
-        yield Cell("2:4", "sparsegpt+refit", order)
-    for seed in (1, 2):
-        for order in ("stored", "gathered", "absorbed"):
-            yield Cell("2:4", "sparsegpt", order, calibration_seed=seed)
-    yield from _all_orders("2:4", "magnitude")
+    yield from (Cell("2:4", "sparsegpt", order) for order in searched)
+    yield Cell("2:4", best, "gathered")
+    yield from (Cell("2:4", "sparsegpt", "random", seed) for seed in DRAWS)
+    yield from (Cell("2:4", "wanda", order) for order in searched)
+    yield from (Cell("2:4", "wanda", "random", seed) for seed in DRAWS)
+    yield Cell("2:4", best, "absorbed")
+    yield Cell("2:4", best)
+    yield Cell("2:4", SEQUENTIAL + best, "gathered")
+    yield from (Cell("2:4", "sparsegpt+refit", order) for order in searched)
     for method in ("sparsegpt", "wanda"):
-        for order in ("stored", "gathered", "absorbed"):
-            yield Cell("4:8", method, order)
-    for order in ("stored", "gathered", "absorbed"):
-        yield Cell("2:4", "wanda+refit", order)
-    for method in (f"{SEQUENTIAL}sparsegpt+refit", "sparsegpt+refit"):
+        yield from (Cell("4:8", method, order) for order in searched)
+    yield from (Cell("2:4", "magnitude", order) for order in searched)
+    yield from (Cell("2:4", "magnitude", "random", seed) for seed in DRAWS)
+    for seed in (1, 2):
+        yield from (Cell("2:4", "sparsegpt", order, 0, seed) for order in searched)
+    yield from (Cell("2:4", "wanda+refit", order) for order in searched)
+    yield from (Cell("2:4", SEQUENTIAL + best, order) for order in ("stored", "absorbed"))
+    for method in ("sparsegpt+refit", best):
         yield from (Cell("2:4", method, "random", seed) for seed in DRAWS)
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import torch
 from torch import nn
 
-from benchmarks.accuracy.language_fit import fitted
+from benchmarks.accuracy.language_fit import fitted, split
 from benchmarks.accuracy.language_orders import Orders
 from benchmarks.accuracy.language_stages import STAGES, Seen, owner, side_by_side, walk
 from benchmarks.accuracy.language_statistics import Grams, inputs_of, product
@@ -36,7 +37,7 @@ class Method:
     Parameters
     ----------
     scores
-        What masks are chosen by; "sparsegpt" chooses in its sweep.
+        What masks are chosen by; "sparsegpt" chooses in its sweep, "admm" while it fits.
     refit
         Whether what is kept is fitted by least squares.
     """
@@ -52,7 +53,7 @@ class Method:
 
 
 def pruned(
-    weight: torch.Tensor, inputs: Inputs, pattern: str, method: Method, order: object = None
+    weight: torch.Tensor, inputs: Inputs, pattern: str, method: Method, order: Any = None
 ) -> torch.Tensor:
     """Return a weight that carries the pattern in an order of its columns, in its own layout."""
     wanted = parse_pattern(pattern)
@@ -60,14 +61,25 @@ def pruned(
     if method.scores == "sparsegpt":
         cols = None if order is None else torch.as_tensor(order)
         new, mask = sparsegpt(weight, inputs, wanted.n, wanted.m, damping=DAMPING, cols=cols)
+    elif method.scores == "admm":
+        new, mask = split(weight, _solid(inputs), partial(_largest, wanted, order))
     else:
         scores = score_kind(method.scores)(weight, inputs)
         mask = rerank(weight, scores, [order], wanted, inputs)[0].mask
         new = torch.where(mask, weight, 0.0)
-    if not method.refit:
-        return new
+    return fitted(weight, mask, _solid(inputs), new) if method.refit else new
+
+
+def _solid(inputs: Inputs) -> torch.Tensor:
     (gram,) = inputs.grams()
-    return fitted(weight, mask, damped(gram, DAMPING, inputs.name).matrix, new)
+    return damped(gram, DAMPING, inputs.name).matrix
+
+
+def _largest(pattern: NM, order: Any, values: torch.Tensor) -> torch.Tensor:
+    """Return the mask of the largest values of each group in an order of the columns."""
+    cols = torch.arange(values.shape[1]) if order is None else torch.as_tensor(order)
+    kept = torch.from_numpy(pattern.keep(values.abs()[:, cols].contiguous().numpy()))
+    return torch.empty_like(kept).index_copy_(1, cols, kept)
 
 
 @torch.no_grad()
@@ -129,11 +141,15 @@ def prune_sequentially(
         inputs = inputs_of(first, gram)
         head = first.removesuffix(next(s[0] for s in STAGES if first.endswith(s[0])))
         stage = next(s for s in STAGES if first.endswith(s[0]))
-        for name in (head + rest for rest in stage):
+
+        @torch.no_grad()
+        def one(name: str) -> None:
             weight = teacher.get_submodule(name).weight.detach()  # type: ignore[union-attr, operator]
             aim = target(weight, gram, cross, None if lack is None else stream * lack)
             new = pruned(aim, inputs, pattern, method, orders.get(name))
             model.get_submodule(name).weight.copy_(new)  # type: ignore[union-attr, operator]
+
+        side_by_side(one, [head + rest for rest in stage])
 
     walk([teacher, model], windows, visit)
 
