@@ -23,6 +23,8 @@ TASKS = {
     "compensated": "benchmarks.accuracy.compensated",
     "search_value": "benchmarks.accuracy.search_value",
     "language": "benchmarks.accuracy.language",
+    "resnet": "benchmarks.accuracy.images_resnet",
+    "vit": "benchmarks.accuracy.images_vit",
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -83,7 +83,7 @@ class Images:
         optimizer = self.training.optimizer(model.parameters(), self.training.rate)
         numbers = {}
         if cell.pattern != "dense":
-            numbers = self.prune(model, cell, data.images[shuffled[:500]], optimizer)
+            numbers = self.prune(model, cell, data.images[shuffled[:250]], optimizer)
         if cell.method.endswith(EPOCH.removeprefix(", ")):
             learn(model, data, shuffled[: self.training.images], optimizer)
         items = {"accuracy": accuracy(model, data)}
@@ -111,7 +111,7 @@ class Images:
             model,
             recipe,
             example_inputs=images[:3],
-            calibration=images.split(250),
+            calibration=[images],
             network=network,
             optimizer=optimizer,
         )
