@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from benchmarks.accuracy import language_tables as shown
 from benchmarks.accuracy import language_text as text
 from benchmarks.accuracy.base import Cell, Measure, Measured
 from benchmarks.accuracy.language_orders import Orders, random_orders, searched, weights_of
 from benchmarks.accuracy.language_prune import Method, prune_from, prune_sequentially
 from benchmarks.accuracy.language_stages import losses, owner
 from benchmarks.accuracy.language_statistics import Grams, grams, inputs_of
+from benchmarks.accuracy.spread import Results
 from benchmarks.network_models import smollm2
 from pruning.scores import score_kind
 
@@ -151,3 +153,9 @@ class Language:
 
 
 TASK = Language()
+
+
+def tables(results: Results) -> Iterator[tuple[str, Iterator[str]]]:
+    """Yield the tables of the page."""
+    yield "language perplexity", shown.perplexities(results)
+    yield "language ratios", shown.ratios(results)
