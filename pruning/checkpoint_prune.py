@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from permsearch.patterns import Mask
+from permsearch.provenance import provenance
 from pruning.checkpoint_job import Job
 from pruning.errors import RecipeError
 from pruning.model_folder import LazyTensors, write_folder
 from pruning.network import Network
-from pruning.plan import PlannedLayer, PrunePlan, plan_pruning
-from pruning.pruned import best_mask
+from pruning.plan import PrunePlan, plan_pruning
+from pruning.pruned import best_mask, moved, moved_back, shares_of
 from pruning.recipe import Recipe
+from pruning.record import bound_of, with_bound
 from pruning.reorder import Move
 from pruning.scores import magnitude
 
@@ -44,17 +44,18 @@ def prepare(folder: Path, recipe: Recipe) -> tuple[Job, PrunePlan]:
     return job, plan
 
 
-def write_pruned(job: Job, plan: PrunePlan, target: Path) -> dict[str, float]:
+def write_pruned(job: Job, plan: PrunePlan, target: Path) -> dict[str, dict[str, Any]]:
     """Write the folder with its orders applied and zeros where masks drop weights.
 
     Returns
     -------
     dict
-        The share of each weight's magnitude that was kept, by name.
+        What was kept of each weight's magnitude, as stored and in its order, and the bound of
+        that, by name.
     """
-    masks = _Masks(job.tensors, job.network, plan.layers, job.moves, dict(job.network.aliases))
+    masks = _Masks(job.tensors, job.network, plan, job.moves, dict(job.network.aliases))
     write_folder(job.folder, target, job.moves, job.gathered, masks=masks)
-    return masks.kept
+    return masks.rows
 
 
 class _Masks(Mapping[str, Mask]):
@@ -64,28 +65,27 @@ class _Masks(Mapping[str, Mask]):
         self,
         tensors: LazyTensors,
         network: Network,
-        layers: Sequence[PlannedLayer],
+        plan: PrunePlan,
         moves: Mapping[str, Sequence[Move]],
         aliases: Mapping[str, str],
     ) -> None:
         self.tensors = tensors
         self.network = network
-        self.layers: dict[str, list[PlannedLayer]] = {}
+        self.plan = plan
+        self.layers = plan.by_base()
         self.moves = moves
         self.aliases = aliases
-        self.kept: dict[str, float] = {}
-        for layer in layers:
-            self.layers.setdefault(layer.base, []).append(layer)
+        self.rows: dict[str, dict[str, Any]] = {}
 
     def __getitem__(self, name: str) -> Mask:
         layers = self.layers[self.aliases.get(name, name)]
         scores = magnitude(self.tensors[name])
-        for move in self.moves.get(name, ()):
-            move.apply_(scores)
-        mask, _ = best_mask(layers, self.network, scores)
-        total = float(scores.sum(dtype=torch.float64))
-        self.kept[name] = float(scores[mask].sum(dtype=torch.float64)) / total if total else 1.0
-        found: Mask = mask.numpy()
+        moves = self.moves.get(name, ())
+        stored, _ = best_mask(layers, self.network, moved(scores, moves))
+        limit = bound_of(self.network, self.plan, layers[0].base, scores)
+        shares = shares_of(layers, self.network, scores, moved_back(stored, moves))
+        self.rows[name] = with_bound(shares, limit)
+        found: Mask = stored.numpy()
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -95,8 +95,16 @@ class _Masks(Mapping[str, Mask]):
         return len(self.layers)
 
 
-def told(plan: PrunePlan, content: Mapping[str, Any], kept: Mapping[str, float]) -> dict[str, Any]:
-    """Return the report: that of the search, with each weight's share and the skipped ones."""
+def about(folder: Path, recipe: str, own: Recipe) -> dict[str, Any]:
+    """Return what was run, for the report's head."""
+    given = {"target": ", ".join(own.target)} if own.target else {}
+    return {"model": str(folder), "recipe": recipe, **given, **provenance()}
+
+
+def told(
+    plan: PrunePlan, content: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the report: that of the search, with each weight's shares and the skipped ones."""
     return {
         **content,
         "pruned": [
@@ -105,7 +113,10 @@ def told(plan: PrunePlan, content: Mapping[str, Any], kept: Mapping[str, float])
                 "pattern": str(layer.rule.pattern),
                 "state": layer.state,
                 "note": layer.note,
-                "retained": kept.get(layer.base),
+                "scores": layer.scores,
+                "targets": dict(layer.eligible),
+                "retained": None,
+                **rows.get(layer.base, {}),
             }
             for layer in plan.layers
         ],

@@ -6,13 +6,20 @@ from pathlib import Path
 
 import click
 
-from permsearch.cli.options import debug_option, json_option, write_output
+from permsearch.cli.options import (
+    OutputType,
+    check_outputs_differ,
+    check_report_can_be_made,
+    debug_option,
+    json_option,
+    write_output,
+)
 from permsearch.io.jsontext import json_text
 
 _EXAMPLES = """\b
 Examples:
   permsearch prune model/ --recipe recipe.toml --out pruned
-  permsearch prune model/ --recipe 2:4 --out pruned --json -
+  permsearch prune model/ --recipe 2:4 --out pruned --html report.html
   permsearch prune model/ --recipe recipe.toml --dry-run
 """
 
@@ -29,21 +36,30 @@ Examples:
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The new folder.")
 @click.option("--dry-run", is_flag=True, help="Only tell what the recipe comes to; write nothing.")
 @json_option
+@click.option("--html", type=OutputType(), metavar="FILE", help="Write the report as a page.")
 @debug_option
 def prune_command(
-    *, model: Path, recipe: str, out: Path | None, dry_run: bool, json_file: str | None
+    *,
+    model: Path,
+    recipe: str,
+    out: Path | None,
+    dry_run: bool,
+    json_file: str | None,
+    html: str | None,
 ) -> None:
     """Prune MODEL, a Hugging Face folder, by magnitude, in orders that cost nothing at run time.
 
     The new folder has the same shards, names and types, with zeros. The model's code is not run:
     calibrated scores and refits need pruning.prune in Python.
     """
-    from pruning.checkpoint_prune import prepare, told, write_pruned
+    from pruning.checkpoint_prune import about, prepare, told, write_pruned
     from pruning.model_folder import check_target
     from pruning.recipe import as_recipe
 
     if out is None and not dry_run:
         raise click.UsageError("give --out DIR, or --dry-run.")
+    check_outputs_differ({"--html": html, "--json": json_file})
+    check_report_can_be_made(html)
     if out is not None:
         check_target(model, out)
     own = as_recipe(recipe)
@@ -53,8 +69,9 @@ def prune_command(
         return
     assert out is not None
     content = job.run(own.solver, own.stop, own.seed)
-    report = told(plan, content, write_pruned(job, plan, out))
-    if json_file != "-":
+    rows = write_pruned(job, plan, out)
+    report = {"about": about(model, recipe, own), **told(plan, content, rows)}
+    if "-" not in (json_file, html):
         total = content["total"]
         click.echo(
             f"kept {total['baseline']:.5f} before, {total['retained']:.5f} after, of the scores "
@@ -64,3 +81,7 @@ def prune_command(
             click.echo(f"skipped {name}: {why}")
         click.echo(f"wrote {out}")
     write_output(json_file, json_text(report))
+    if html is not None:
+        from permsearch.report import page_of
+
+        write_output(html, page_of(report, title=f"{model.name}, pruned"))

@@ -173,7 +173,7 @@ def prune_tensor(
         "method": rule.method,
         "state": task.layers[0].state,
         "targets": dict(task.layers[0].eligible),
-        **_shares(task.layers, task.network, task.scores, mask),
+        **shares_of(task.layers, task.network, task.scores, mask),
         **({} if error is None else {"output_error": error}),
         "seconds": perf_counter() - start,
         "orders": {},
@@ -277,7 +277,7 @@ def _check(layers: Sequence[PlannedLayer], network: Network, mask: torch.Tensor)
             raise StateError(f"{layer.tensor}: its mask breaks {pattern}; please report this.")
 
 
-def _shares(
+def shares_of(
     layers: Sequence[PlannedLayer], network: Network, scores: torch.Tensor, mask: torch.Tensor
 ) -> dict[str, float]:
     """Return what the mask keeps of the scores, and what the best mask of the old order would."""

@@ -16,7 +16,7 @@ from permsearch.bounds import Bound, cheap
 from permsearch.io.bundle import BundleEntry
 from permsearch.io.fingerprint import fingerprint
 from permsearch.problem import Problem
-from permsearch.result import TIGHT, SearchResult
+from permsearch.result import SearchResult
 from pruning import formulate
 from pruning.bundle import MaskBundle
 from pruning.network import Network
@@ -37,22 +37,29 @@ def fingerprint_of(model: nn.Module) -> str:
 def bounds_of(
     network: Network, plan: PrunePlan, scores: Mapping[str, torch.Tensor]
 ) -> dict[str, Bound]:
-    """Return what no orders make any weight keep, each on its own, by base name.
+    """Return the bound of every weight of a plan, by base name: see `bound_of`."""
+    return {base: bound_of(network, plan, base, scores[base]) for base in plan.by_base()}
+
+
+def bound_of(network: Network, plan: PrunePlan, base: str, scores: torch.Tensor) -> Bound:
+    """Return what no orders make a weight keep, on its own.
 
     Orders that weights share cannot be best for all of them, so the bounds do not add up to
-    what can be reached together. They cost no more than looking at every score once.
+    what can be reached together. It costs no more than looking at every score once.
+
+    Parameters
+    ----------
+    scores
+        In the layout that came in.
     """
-    by_tensor = {
-        layer.tensor: to_numpy(network.pick(scores, layer.tensor)) for layer in plan.layers
-    }
-    parts: dict[str, list[Bound]] = {}
-    for layer in plan.layers:
+    parts = []
+    for layer in plan.by_base()[base]:
         own = [draft for draft in plan.search.drafts if draft.tensor == layer.tensor]
         names = {name for draft in own for name in (draft.rows, draft.cols) if name is not None}
         domains = {name: plan.search.domains[name] for name in names}
-        terms = tuple(formulate.terms(network, own, by_tensor))
-        parts.setdefault(layer.base, []).append(cheap(Problem(domains, terms)))
-    return {base: Bound.total(own) for base, own in parts.items()}
+        values = {layer.tensor: to_numpy(network.pick({base: scores}, layer.tensor))}
+        parts.append(cheap(Problem(domains, tuple(formulate.terms(network, own, values)))))
+    return Bound.total(parts)
 
 
 def told_settings(
@@ -137,12 +144,14 @@ def bundle_of(
 
 
 def _bounded(entry: BundleEntry, limit: Bound) -> BundleEntry:
-    """Return an entry that tells its bound, and the share of the possible gain that is certain."""
-    record = dict(entry.record)
-    total = record["total"] or 1.0
-    record["bound"], record["bound_kind"] = limit.value / total, limit.kind
-    room = record["bound"] - record["baseline"]
-    gained = record["retained"] - record["baseline"]
-    tight = limit.kind in TIGHT
-    record["certified"] = (gained / room if room > 1e-12 else 1.0) if tight else None
-    return replace(entry, record=record)
+    return replace(entry, record=with_bound(entry.record, limit))
+
+
+def with_bound(record: Mapping[str, Any], limit: Bound) -> dict[str, Any]:
+    """Return a record with its bound, and the share of the possible gain that is certain."""
+    found = dict(record)
+    found["bound"], found["bound_kind"] = limit.value / (record["total"] or 1.0), limit.kind
+    room = found["bound"] - found["baseline"]
+    gained = found["retained"] - found["baseline"]
+    found["certified"] = (gained / room if room > 1e-12 else 1.0) if limit.tight else None
+    return found

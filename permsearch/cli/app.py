@@ -12,6 +12,7 @@ from permsearch.cli.bound import bound_command
 from permsearch.cli.compare import compare_command
 from permsearch.cli.group import Group, give_up_output, one_line
 from permsearch.cli.options import debug_option
+from permsearch.cli.report import report_command
 from permsearch.cli.search import search_command
 
 
@@ -58,6 +59,7 @@ def cli() -> None:
 
 cli.add_command(search_command)
 cli.add_command(compare_command)
+cli.add_command(report_command)
 cli.add_command(bound_command)
 
 

@@ -38,6 +38,7 @@ def render_bundle(manifest: Mapping[str, Any], *, title: str = "A bundle of mask
         about=in_words({key: value for key, value in about.items() if value not in (None, "")}),
         rows=rows,
         with_error=any(row["output_error"] is not None for row in rows),
+        with_time=any(row["seconds"] is not None for row in rows),
         with_scores=any(row["scores"] for row in rows),
         skipped=manifest.get("skipped", ()),
         retained=_weighted(rows, "retained"),
@@ -48,7 +49,7 @@ def render_bundle(manifest: Mapping[str, Any], *, title: str = "A bundle of mask
 
 _KEYS = (
     *("pattern", "retained", "baseline", "bound", "bound_kind", "total", "status", "state"),
-    *("method", "scores", "solver", "steps", "cpu_seconds", "output_error"),
+    *("method", "scores", "solver", "steps", "cpu_seconds", "seconds", "output_error"),
 )
 
 
