@@ -85,7 +85,8 @@ def columns(network: Network, solution: Mapping[str, Any]) -> Orders:
         index = torch.arange(width).repeat(rows, 1)
         for move in moves:
             index = move.apply(index)
-        found[name.removesuffix(".weight")] = index[0].numpy()
+        if not torch.equal(index[0], torch.arange(width)):
+            found[name.removesuffix(".weight")] = index[0].numpy()
     return found
 
 

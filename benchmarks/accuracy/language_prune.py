@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.accuracy.language_fit import fitted, split
+from benchmarks.accuracy import fitting
+from benchmarks.accuracy.language_fit import split
 from benchmarks.accuracy.language_orders import Orders
 from benchmarks.accuracy.language_stages import STAGES, Seen, owner, side_by_side, walk
 from benchmarks.accuracy.language_statistics import Grams, inputs_of, product
@@ -67,7 +68,7 @@ def pruned(
         scores = score_kind(method.scores)(weight, inputs)
         mask = rerank(weight, scores, [order], wanted, inputs)[0].mask
         new = torch.where(mask, weight, 0.0)
-    return fitted(weight, mask, _solid(inputs), new) if method.refit else new
+    return fitting.refit(weight, mask, inputs, DAMPING, start=new) if method.refit else new
 
 
 def _solid(inputs: Inputs) -> torch.Tensor:
