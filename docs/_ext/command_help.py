@@ -1,17 +1,14 @@
-"""A directive that shows what `permsearch COMMAND --help` says, made when the pages are built."""
+"""A directive that shows what `permsearch COMMAND --help` says when the pages are built."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import click
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from sphinx.application import Sphinx
 
 WIDTH = 92
@@ -33,19 +30,32 @@ def help_of(name: str) -> str:
             return command.get_help(inner)
 
 
-class CommandHelp(SphinxDirective):
-    """``.. command-help:: search``: the command's own words as a block of text."""
+def names() -> list[str]:
+    """Return the names of all commands, those of other packages included."""
+    from permsearch.cli import cli
 
-    optional_arguments = 1
-    option_spec: ClassVar[dict[str, Callable[[str], Any]] | None] = {}
+    return sorted(cli.list_commands(click.Context(cli)))
+
+
+class Commands(SphinxDirective):
+    """``.. commands::``: the program's own words, and a section for each of its commands."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the block."""
-        text = help_of(self.arguments[0] if self.arguments else "")
-        return [nodes.literal_block(text, text, language="text")]
+        """Return the blocks."""
+        found: list[nodes.Node] = [_block("")]
+        for name in names():
+            section = nodes.section("", nodes.title(name, name), _block(name), ids=[name])
+            self.state.document.note_implicit_target(section, section)
+            found.append(section)
+        return found
+
+
+def _block(name: str) -> nodes.literal_block:
+    text = help_of(name)
+    return nodes.literal_block(text, text, language="text")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx about the directive."""
-    app.add_directive("command-help", CommandHelp)
+    app.add_directive("commands", Commands)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
