@@ -100,6 +100,7 @@ def _entry(layer: MaskedLayer, weight: torch.Tensor, *, changed: bool) -> Bundle
         record.pop(key, None)
     if layer.reordered:
         record["entangled"] = False
+        record.pop("moves", None)
     rows, cols = layer.orders
     return replace(
         layer.entry, name=layer.name, mask=layer.mask.numpy(), rows=rows, cols=cols, record=record

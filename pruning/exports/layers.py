@@ -15,8 +15,8 @@ from permsearch.io.bundle import BundleEntry
 from permsearch.io.fingerprint import fingerprint
 from permsearch.orders import Order
 from permsearch.patterns import Mask
+from pruning.bundle import stored_mask
 from pruning.errors import BundleMismatch, ExportError
-from pruning.layers import unturned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,9 +69,10 @@ class MaskedLayer:
             Naming the weight and its pattern.
         """
         pattern = self.entry.pattern
-        lies = ordered(self.mask.cpu().numpy(), self.entry, self.orders)
-        if self.entry.record.get("entangled") and not self.reordered:
-            fits = float(lies.mean()) <= pattern.density + 1e-9  # its orders are not in the bundle
+        lies = self._as_searched()
+        if lies is None:  # an older bundle does not hold the orders of its blocks
+            lies = self.mask.numpy()
+            fits = float(lies.mean()) <= pattern.density + 1e-9
         else:
             fits = pattern.accepts(np.ascontiguousarray(lies))
         if not fits:
@@ -79,6 +80,13 @@ class MaskedLayer:
                 f"{self.name}: its mask breaks {pattern}, {float(lies.mean()):.4f} of the entries "
                 "are kept; nothing was written. Masks made otherwise need a bundle of their own."
             )
+
+    def _as_searched(self) -> Mask | None:
+        """Return the mask as (rows, columns, *taps) where it should be one of the pattern's."""
+        if self.reordered or not self.entry.record.get("entangled"):
+            return ordered(self.mask.cpu().numpy(), self.entry, self.orders)
+        found = reordered_mask(self.entry)
+        return None if found is None else ordered(found.numpy(), self.entry, (None, None))
 
 
 def ordered(mask: Mask, entry: BundleEntry, orders: tuple[Order | None, Order | None]) -> Mask:
@@ -100,11 +108,12 @@ def ordered(mask: Mask, entry: BundleEntry, orders: tuple[Order | None, Order | 
 
 def reordered_mask(entry: BundleEntry) -> torch.Tensor | None:
     """Return an entry's mask in the layout after its orders; None where they do not tell it."""
-    if entry.record.get("entangled") or entry.record.get("padding"):
+    if entry.record.get("padding"):
         return None
-    lies = ordered(entry.mask, entry, (entry.rows, entry.cols))
-    dim = int(entry.record.get("axis", 1))
-    return unturned(torch.from_numpy(np.ascontiguousarray(lies)), dim).contiguous()
+    try:
+        return torch.from_numpy(np.ascontiguousarray(stored_mask(entry)))
+    except BundleMismatch:
+        return None
 
 
 def masked_layers(
