@@ -75,7 +75,7 @@ def packed(sentences: Sequence[str], longest: int = 128) -> tuple[Batch, list[in
 def _tokenizer() -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(str(minilm_folder()))  # type: ignore[no-untyped-call]
+    return AutoTokenizer.from_pretrained(str(minilm_folder()))
 
 
 @cache
@@ -113,10 +113,10 @@ def attended(batch: Batch, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     out = torch.empty_like(value)
     for start, count, length in batch.spans():
         part = slice(start, start + count * length)
-        split = (
+        one, other, own = (
             x[part].reshape(count, length, HEADS, -1).transpose(1, 2) for x in (query, key, value)
         )
-        mixed = functional.scaled_dot_product_attention(*split)
+        mixed = functional.scaled_dot_product_attention(one, other, own)
         out[part] = mixed.transpose(1, 2).reshape(count * length, -1)
     return out
 

@@ -176,6 +176,6 @@ def _inputs(name: str, values: Tensor, mean: Tensor) -> Inputs:
 def _product(one: Tensor, other: Tensor) -> Tensor:
     """Return one^T other, summed in float64 over chunks of rows that are multiplied in float32."""
     total = torch.zeros(one.shape[1], other.shape[1], dtype=torch.float64)
-    for a, b in zip(one.split(_ROWS), other.split(_ROWS), strict=True):
+    for a, b in zip(torch.split(one, _ROWS), torch.split(other, _ROWS), strict=True):
         total += a.T @ b
     return total
