@@ -61,11 +61,18 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names["masks"] = pruning.detach_masks_(model)
     exec(compile(blocks("python")[1], "pruning.md", "exec"), names)
     assert bool((model.attention.weight[~names["masks"]["attention.weight"]] == 0).all())
+    exec(compile(blocks("python")[3], "pruning.md", "exec"), names)
+    assert (tmp_path / "pruned.safetensors").is_file()
 
 
 def test_the_tables_are_complete() -> None:
     """Every score, method and export is on the page."""
     text = PAGE.read_text("utf-8")
     for name in (*scores.SCORES, *get_args(Method), *exports.__all__):
-        assert f"`{name}" in text or name in {"Foreign", "SemiStructured"}
+        told = f"`{name}" in text or f"`pruning.{name}" in text
+        assert told or name in {"Exported", "SemiStructured", "Target"}, name
+    for name, target in exports.TARGETS.items():
+        row = text.partition(f"\n| `{name}` |")[2].partition("\n")[0]
+        assert row
+        assert all(f"`{option}`" in row for option in target.options)
     assert as_recipe("2:4").layers[0].fits("anything.weight")
