@@ -87,7 +87,7 @@ class Images:
         if cell.method.endswith(EPOCH.removeprefix(", ")):
             learn(model, data, shuffled[: self.training.images], optimizer)
         items = {"accuracy": accuracy(model, data)}
-        batches = data.images[shuffled[:1000]].split(250)
+        batches = torch.split(data.images[shuffled[:1000]], 250)
         if pruning.reestimate_batchnorm_(model, batches):
             items["re-estimated"] = accuracy(model, data)
         return Measured(items, numbers)
@@ -130,12 +130,13 @@ def learn(
     model: nn.Module, data: Data, places: torch.Tensor, optimizer: torch.optim.Optimizer
 ) -> None:
     """Train for one epoch over some images, in batches of 64, the rate falling as a cosine."""
-    batches = places.split(64)
+    batches = torch.split(places, 64)
     fall = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, len(batches))
     model.train()
     for batch in batches:
         optimizer.zero_grad()
-        F.cross_entropy(model(data.images[batch]), data.classes[batch]).backward()
+        loss = F.cross_entropy(model(data.images[batch]), data.classes[batch])
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         fall.step()
     model.eval()
@@ -145,9 +146,9 @@ def learn(
 def accuracy(model: nn.Module, data: Data) -> list[float]:
     """Return the percentage of each chunk of images that is classified rightly."""
     model.eval()
-    found = [model(part).argmax(1) for part in data.judged.split(500)]
+    found = [model(part).argmax(1) for part in torch.split(data.judged, 500)]
     right = (torch.cat(found) == data.judged_classes).float()
-    return [100 * float(chunk.mean()) for chunk in right.split(CHUNK)]
+    return [100 * float(chunk.mean()) for chunk in torch.split(right, CHUNK)]
 
 
 def all_orders(pattern: str, method: str, seeds: Sequence[int]) -> Iterator[Cell]:

@@ -54,10 +54,10 @@ def searched(
         gather = [EVERY] if kind == "gathered" else []
         planned = plan(network, {EVERY: pattern}, gather=gather)
         solution = dict(_solutions(network, planned, scores))
-        if gather:
-            orders = dict(pruning.gathered_orders(network, solution))
-        else:
-            orders = columns(network, solution)
+        orders: dict[str, Any] = {}
+        orders |= (
+            pruning.gathered_orders(network, solution) if gather else columns(network, solution)
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_aside(path) as aside:
             np.savez_compressed(aside, **orders)

@@ -31,9 +31,9 @@ Seen = tuple[torch.Tensor, torch.Tensor | None]
 Visit = Callable[[str, Sequence[Iterator[Seen]]], None]
 
 
-def autocast() -> torch.autocast:
+def autocast(*, precise: bool = False) -> torch.autocast:
     """Return the context that all networks run in: products in bfloat16, sums in float32."""
-    return torch.autocast("cpu", torch.bfloat16)
+    return torch.autocast("cpu", torch.bfloat16, enabled=not precise)
 
 
 def owner(weight: str) -> str:
@@ -57,7 +57,7 @@ def walk(models: Sequence[nn.Module], windows: torch.Tensor, visit: Visit) -> No
         Called with the name of the stage's first weight and, for each model, what it sees batch
         by batch, float32. It must take it all; it may change the stage's weights afterwards.
     """
-    batches = windows.split(BATCH)
+    batches = torch.split(windows, BATCH)
     with autocast():
         states = [[model.model.embed_tokens(batch) for batch in batches] for model in models]  # type: ignore[union-attr, operator]
         for at in range(len(models[0].model.layers)):  # type: ignore[arg-type, union-attr]
@@ -123,15 +123,15 @@ def side_by_side(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         return list(pool.map(work, items))
 
 
-def losses(model: nn.Module, windows: torch.Tensor) -> list[float]:
+def losses(model: nn.Module, windows: torch.Tensor, *, precise: bool = False) -> list[float]:
     """Return the mean loss of each window's tokens but the first, in nats."""
-    found = side_by_side(partial(_losses, model), windows.split(BATCH))
+    found = side_by_side(partial(_losses, model, precise), torch.split(windows, BATCH))
     return [loss for batch in found for loss in batch]
 
 
 @torch.no_grad()
-def _losses(model: Any, batch: torch.Tensor) -> list[float]:
-    with autocast():
+def _losses(model: Any, precise: bool, batch: torch.Tensor) -> list[float]:
+    with autocast(precise=precise):
         hidden = model.model(batch).last_hidden_state[:, :-1]
         logits = model.lm_head(hidden)
     each = F.cross_entropy(logits.float().flatten(0, 1), batch[:, 1:].flatten(), reduction="none")

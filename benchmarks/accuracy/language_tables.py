@@ -89,10 +89,7 @@ def _ratio(results: Results, one: Cell, two: Cell) -> str:
         return ""
     ratio = math.exp(found.mean)
     text = f"{ratio:.3f} ± {ratio * found.error:.3f}"
-    draws = [
-        math.exp(only.mean)
-        for cell in results
-        if _pick(one)(cell) and cell.order_seed
-        if (only := difference(results, MEASURE, lambda c, own=cell: c == own, _pick(two)))
-    ]
+    own = [cell for cell in results if _pick(one)(cell) and cell.order_seed]
+    each = (difference(results, MEASURE, cell.__eq__, _pick(two)) for cell in own)
+    draws = [math.exp(only.mean) for only in each if only is not None]
     return f"{text} ({min(draws):.3f} to {max(draws):.3f})" if len(draws) > 1 else text
