@@ -139,10 +139,6 @@ def _sparsekernels(weight: Candidate) -> str:
         return f"there is no packed form for {weight.dtype}"
     if not isinstance(pattern, _PACKED):
         return f"there is no packed form of {pattern}"
-    if isinstance(pattern, NM | TransposableNM | HiNM) and pattern.m > 32:
-        return f"{pattern} has groups of {pattern.m}; 32 are the most"
-    if isinstance(pattern, VNM) and (pattern.n != 2 or not 4 <= pattern.m <= 256):
-        return f"{pattern} is not V:2:M with M of 4 to 256"
     return ""
 
 
