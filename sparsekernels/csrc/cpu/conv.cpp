@@ -152,7 +152,7 @@ void conv2d(const Isa& isa, const Conv& io, const Groups& groups, int64_t count,
 
 void conv2d(const Isa& isa, const Conv& io, const Chosen& weight, int64_t rows) {
   const Cut cut(isa, positions(io), false);
-  ChosenProduct product(isa, weight, io.bf16, rows, cut);
+  ChosenProduct product(isa, weight, nullptr, io.bf16, rows, cut);
   conv_by(isa, io, cut, product.threads, product, Overlay{});
 }
 

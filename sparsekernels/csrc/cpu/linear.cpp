@@ -91,10 +91,12 @@ static void few_chosen(const Isa& isa, const Linear& io, const Chosen& weight, i
 
 void linear(const Isa& isa, const Linear& io, const Chosen& weight, int64_t rows) {
   const bool shuffled = weight.n == 2 && weight.m == 4 && weight.bits == 2 && weight.kept % 4 == 0;
-  if (io.tokens <= FEW_CHOSEN && shuffled && isa.lanes > 4) return few_chosen(isa, io, weight, rows);
-  const Cut cut(isa, io.tokens, false);
-  ChosenProduct product(isa, weight, io.bf16, rows, cut);
-  linear_by(isa, io, cut, product.threads, product, Overlay{});
+  const Half* half = io.bf16 && io.tokens > FEW ? half_of(isa) : nullptr;
+  if (half && !half->takes(weight, rows)) half = nullptr;
+  if (io.tokens <= FEW_CHOSEN && !half && shuffled && isa.lanes > 4) return few_chosen(isa, io, weight, rows);
+  const Cut cut(isa, io.tokens, half);
+  ChosenProduct product(isa, weight, half, io.bf16, rows, cut);
+  linear_by(isa, io, cut, product.threads, product, Overlay{}, half);
 }
 
 }  // namespace sk

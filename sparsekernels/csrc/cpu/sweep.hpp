@@ -162,25 +162,27 @@ struct GatherProduct : Product {
 // Rows with columns of their own. For few panels a piece decodes a chunk of rows and uses it at once; for
 // more a stage decodes as many rows as fit into some megabytes, and a piece is some chunks on one panel.
 struct ChosenProduct : Product {
-  static constexpr int64_t CHUNK = 64, STREAM = 4 << 20, AT_ONCE_UP_TO = 2;
+  static constexpr int64_t CHUNK = 64, PAIRED = 256, STREAM = 4 << 20, AT_ONCE_UP_TO = 2;
   const Isa& isa;
   const Chosen& weight;
+  const Half* half;  // or null
   int bf16, threads;
   bool at_once;
-  int64_t rows, per_stage, chunk = CHUNK;  // rows of the weight, of a stage, of a chunk
+  int64_t rows, per_stage, chunk;  // rows of the weight, of a stage, of a chunk
   float* stream = nullptr;
 
-  ChosenProduct(const Isa& isa, const Chosen& weight, int bf16, int64_t rows, const Cut& cut)
-      : isa(isa), weight(weight), bf16(bf16), threads(threads_of(rows * weight.kept * cut.tokens)),
-        at_once(cut.tokens <= AT_ONCE_UP_TO * isa.lanes * isa.most), rows(rows), per_stage(rows) {
+  ChosenProduct(const Isa& isa, const Chosen& weight, const Half* half, int bf16, int64_t rows, const Cut& cut)
+      : isa(isa), weight(weight), half(half), bf16(bf16), threads(threads_of(rows * weight.kept * cut.tokens)),
+        at_once(cut.tokens <= AT_ONCE_UP_TO * isa.lanes * isa.most), rows(rows), per_stage(rows),
+        chunk(half ? PAIRED : CHUNK) {
     own = cut.enough(threads, 2 * isa.most);
     if (at_once) {
       while (chunk > 8 && rows < 4 * chunk * threads) chunk /= 2;
       stream = workspace(1, threads * (size() + 16));
       return;
     }
-    per_stage = std::max<int64_t>(1, STREAM / (2 * chunk * std::max<int64_t>(1, weight.kept))) * chunk;
-    stream = workspace(1, std::min(rows, per_stage) * weight.kept * 2 + 16);
+    per_stage = std::max<int64_t>(1, STREAM / std::max<int64_t>(1, size())) * chunk;
+    stream = workspace(1, std::min((rows + chunk - 1) / chunk * chunk, per_stage) / chunk * size() + 16);
   }
   int64_t block() const override { return own && !at_once && stages() == 1 ? 1 : AT_ONCE; }
   int64_t stages() const override { return (rows + per_stage - 1) / std::max<int64_t>(1, per_stage); }
@@ -189,7 +191,9 @@ struct ChosenProduct : Product {
   }
   int64_t preparations(int64_t stage) const override { return at_once ? 0 : chunks(stage); }
   void prepare(int64_t stage, int64_t i) const override { decode(stage, i, stream + i * size()); }
-  int64_t size() const { return chunk * weight.kept * 2; }
+  int64_t size() const {  // of a chunk's stream, in floats
+    return half ? chunk * half->stream(weight) : chunk * weight.kept * 2;
+  }
   int64_t parts(int64_t stage, int count) const {
     return own || !count ? 1 : std::min<int64_t>(chunks(stage), (6 * threads + count - 1) / count);
   }
@@ -198,10 +202,12 @@ struct ChosenProduct : Product {
   }
   int64_t begin(int64_t stage, int64_t i) const { return stage * per_stage + i * chunk; }
   void decode(int64_t stage, int64_t i, float* to) const {
-    isa.chosen_decode(bf16, weight, begin(stage, i), std::min(rows, begin(stage, i) + chunk), to);
+    const int64_t from = begin(stage, i), end = std::min(rows, from + chunk);
+    half ? half->chosen_decode(weight, from, end, to) : isa.chosen_decode(bf16, weight, from, end, to);
   }
   void multiply(int64_t stage, int64_t i, const float* from, const float* panel, int nv, float* out) const {
-    isa.chosen(weight, begin(stage, i), std::min(rows, begin(stage, i) + chunk), from, panel, nv, out);
+    const int64_t first = begin(stage, i), end = std::min(rows, first + chunk);
+    half ? half->chosen(weight, first, end, from, panel, nv, out) : isa.chosen(weight, first, end, from, panel, nv, out);
   }
   void run(int64_t stage, int64_t piece, const Panel* here, int count, const float* packed, int64_t stride,
            float* outs, int64_t out_stride) const override {
