@@ -137,7 +137,7 @@ def tiny_encoder() -> tuple[nn.Module, list[dict[str, torch.Tensor]]]:
         {"input_ids": torch.randint(50, (16, 12)), "attention_mask": torch.ones(16, 12).long()}
         for _ in range(3)
     ]
-    return BertModel(config).eval(), batches
+    return BertModel(config).eval(), batches  # type: ignore[no-untyped-call]
 
 
 @torch.no_grad()
@@ -163,7 +163,7 @@ def images(out: Path, *, small: bool) -> None:
         calibration=[images[:20 if small else 200]], optimizer=optimizer,
     )  # fmt: skip
     print(f"2:4, {len(result.bundle)} weights: {accuracy(model, test, test_classes)}")
-    pruning.reestimate_batchnorm_(model, images[: 100 if small else 1000].split(250))
+    pruning.reestimate_batchnorm_(model, torch.split(images[: 100 if small else 1000], 250))
     print(f"batch norms re-estimated: {accuracy(model, test, test_classes)}")
     train(model, optimizer, images, classes)
     print(f"trained further under its masks: {accuracy(model, test, test_classes)}")
@@ -206,11 +206,11 @@ def train(
     """Train for one epoch; the masks need nothing but the optimizer that `prune` was given."""
     model.train()
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1))
-    batches = order.split(64)
+    batches = torch.split(order, 64)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, len(batches))
     for batch in batches:
         optimizer.zero_grad()
-        cross_entropy(model(images[batch]), classes[batch]).backward()
+        cross_entropy(model(images[batch]), classes[batch]).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
 
@@ -219,7 +219,7 @@ def train(
 def accuracy(model: nn.Module, images: torch.Tensor, classes: torch.Tensor) -> str:
     """Return the share of images whose class is found."""
     model.eval()
-    found = torch.cat([model(batch).argmax(1) for batch in images.split(500)])
+    found = torch.cat([model(batch).argmax(1) for batch in torch.split(images, 500)])
     return f"{float((found == classes).float().mean()):.1%} of {len(images)} images"
 
 
@@ -258,8 +258,9 @@ def attach(folder: Path, model: nn.Module) -> None:
     """Put a bundle's masks on: each is checked against the fingerprint of its weight."""
     pruning.MaskBundle.load(folder).apply_(model)
     for name, mask in pruning.masks_of(model).items():
-        layer = model.get_submodule(name.removesuffix(".weight"))
-        assert bool((layer.weight[~mask] == 0).all()), name
+        weight = model.get_submodule(name.removesuffix(".weight")).weight
+        assert isinstance(weight, torch.Tensor)
+        assert bool((weight[~mask] == 0).all()), name
 
 
 def told(what: str, difference: float) -> None:

@@ -66,7 +66,7 @@ def current_bundle(bundle: Mapping[str, BundleEntry], model: nn.Module) -> MaskB
 
 def plain_weights(model: nn.Module) -> dict[str, torch.Tensor]:
     """Return a model's weights under their plain names, masked ones as the layers see them."""
-    found = dict(model.named_parameters(remove_duplicate=False))
+    found: dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
     with torch.no_grad():
         for name in masks_of(model):
             prefix, _, leaf = name.rpartition(".")

@@ -27,8 +27,8 @@ def save_plainly(model: nn.Module) -> list[torch.utils.hooks.RemovableHandle]:
     their names. A copy of the model does the same.
     """
     return [
-        model.register_state_dict_post_hook(_saved),
-        model.register_load_state_dict_pre_hook(_loaded),
+        model.register_state_dict_post_hook(_saved),  # type: ignore[no-untyped-call]
+        model.register_load_state_dict_pre_hook(_loaded),  # type: ignore[no-untyped-call]
     ]
 
 

@@ -177,7 +177,8 @@ def resolved(
             f"{name} has shape {tuple(weight.shape)}, the bundle's mask "
             f"{tuple(entry.record['shape'])}; it is of another model."
         )
-    masks = {False: torch.from_numpy(np.array(entry.mask)), True: reordered_mask(entry)}
+    stored = torch.from_numpy(np.array(entry.mask))
+    masks = {False: stored, True: reordered_mask(entry)}
     if attached is not None:
         return _attached(name, entry, attached, masks)
     known = fingerprint(to_numpy(weight.detach(), name))
@@ -189,8 +190,8 @@ def resolved(
         found = masks[reordered]
         if found is not None and not bool((weight.detach().cpu()[~found] != 0).any()):
             return MaskedLayer(name, entry, found, reordered)
-    if not check and masks[False] is not None:
-        return MaskedLayer(name, entry, masks[False], reordered=False)
+    if not check:
+        return MaskedLayer(name, entry, stored, reordered=False)
     raise BundleMismatch(
         f"{name}: this is neither the weight that the mask was made for (sha256 "
         f"{entry.record['sha256'][:12]}…, here {known[:12]}…) nor one with zeros where the mask "

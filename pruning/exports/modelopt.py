@@ -22,7 +22,7 @@ def write(job: Job) -> Exported:
     left = {name: why for name, why in left.items() if why}
     chosen = [layer for layer in job.layers if layer.name not in left]
     job.check_left([layer.name for layer in chosen], left)
-    rules = {layer.module: {} for layer in chosen}
+    rules: dict[str, Any] = {layer.module: {} for layer in chosen}
     config: dict[str, Any] = {kind: {"*": None, **rules} for kind in ("nn.Linear", "nn.Conv2d")}
     model = conversion.apply_mode(
         job.module, [("sparse_magnitude", config)], registry=mode.SparsityModeRegistry

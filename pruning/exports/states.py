@@ -33,11 +33,12 @@ def write_prune(job: Job) -> Exported:
 
 def write_sparsifier(job: Job) -> Exported:
     """Return a prepared sparsifier with the masks in it; a file holds its state, by torch.save."""
-    from torch.ao.pruning import WeightNormSparsifier
+    from torch.ao.pruning import WeightNormSparsifier  # type: ignore[attr-defined]
 
     sparsifier = WeightNormSparsifier(sparsity_level=1.0)
     names = [layer.name for layer in job.layers]
-    sparsifier.prepare(job.module, [{"tensor_fqn": name} for name in names])
+    config = [{"tensor_fqn": name} for name in names]
+    sparsifier.prepare(job.module, config)  # type: ignore[no-untyped-call]
     fill_sparsifier_(sparsifier, {layer.name: layer.mask for layer in job.layers})
     if job.path is not None:
         with written_aside(job.path) as file:
