@@ -124,36 +124,39 @@ class _Walk:
     ) -> list[tuple[Tensor, Tensor]]:
         """Prune layers that read one input, x dense and y pruned; return their outputs for both."""
         own = x if self.fit.target == "dense" else y
-        mean = own.double().mean(0) if self.fit.bias else own.new_zeros(own.shape[1]).double()
-        inputs = _inputs(names[0], own, mean)
+        mean = own.mean(0) if self.fit.bias else torch.zeros(own.shape[1])
+        own = own - mean
+        inputs = _inputs(names[0], own)
         outs = []
         for name in names:
             weight, bias = self.dense[f"{name}.weight"], self.dense[f"{name}.bias"]
             out = functional.linear(x, weight, bias)
-            goal = weight
-            # what pruned inputs leave to be made up for, and what the bias can do of it
-            rest = out - functional.linear(own, weight, bias)
-            if lost is not None:
-                rest = rest + lost
+            goal, gap = weight, torch.zeros_like(bias)
             if self.fit.target in ("corrected", "residual"):
-                goal = self.corrected(name, weight, inputs, own - mean.float(), rest)
+                wanted = out if lost is None else out + lost
+                goal = self.corrected(name, inputs, own, mean, wanted)
+                gap = wanted.mean(0) - functional.linear(mean, weight, bias)
             new = self.prune(f"{name}.weight", goal, inputs)
             self.state[f"{name}.weight"] = new
             if self.fit.bias:
-                shift = (weight - new) @ mean.float()
-                gap = rest.mean(0) if self.fit.target in ("corrected", "residual") else 0.0
-                self.state[f"{name}.bias"] = bias + shift + gap
+                self.state[f"{name}.bias"] = bias + (weight - new) @ mean + gap
             outs.append((out, encoder.linear(self.state, name, y)))
         return outs
 
     def corrected(
-        self, name: str, weight: Tensor, inputs: Inputs, own: Tensor, rest: Tensor
+        self, name: str, inputs: Inputs, own: Tensor, mean: Tensor, wanted: Tensor
     ) -> Tensor:
-        """Return the dense weight that fits best: the stored one and a ridge regression."""
+        """Return the dense weight that fits best: the stored one and a ridge regression.
+
+        Its right side, own^T (wanted - own W^T - ...), is made of the Gram matrix: one product of
+        all tokens instead of two.
+        """
+        weight, bias = self.dense[f"{name}.weight"], self.dense[f"{name}.bias"]
         (gram,) = inputs.grams()
+        rest = _product(own, wanted) / len(own) - gram @ weight.double().T
+        rest -= own.double().mean(0)[:, None] * functional.linear(mean, weight, bias)
         solid = damped(gram, self.fit.ridge, name).matrix
-        cross = _product(own, rest - rest.mean(0) if self.fit.bias else rest) / len(own)
-        change = torch.cholesky_solve(cross, torch.linalg.cholesky(solid))
+        change = torch.cholesky_solve(rest, torch.linalg.cholesky(solid))
         return (weight.double() + change.T).to(weight.dtype)
 
     def fit_norm(self, name: str, wanted: Tensor, value: Tensor) -> None:
@@ -166,11 +169,9 @@ class _Walk:
         self.state[f"{name}.bias"] = (wide.mean(0) - gain * centre).float()
 
 
-def _inputs(name: str, values: Tensor, mean: Tensor) -> Inputs:
-    """Return the statistics of inputs less their mean."""
-    own = values - mean.float()
+def _inputs(name: str, own: Tensor) -> Inputs:
     gram = _product(own, own)
-    return Inputs(name, len(values), gram.diagonal()[None].clone(), gram[None])
+    return Inputs(name, len(own), gram.diagonal()[None].clone(), gram[None])
 
 
 def _product(one: Tensor, other: Tensor) -> Tensor:
