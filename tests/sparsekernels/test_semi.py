@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 import sparsekernels as sk
+from sparsekernels import doctor
 from sparsekernels.ops import cuda, semi
 from sparsekernels.ops.operands import Picked
 from tests.sparsekernels import drawn
@@ -201,3 +202,15 @@ def test_inference_tensors_are_not_kept(
         values.mul_(2)
         assert torch.equal(cuda.linear(None, x, values, packed.operands, 64, None), 2 * first)
     assert standins.calls.count("compress") == 2
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [(("cusparselt", "cutlass"), "cuSPARSELt, CUTLASS"), (("cutlass",), "CUTLASS"), ((), "no")],
+)
+def test_the_doctor_names_what_is_there(
+    monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], told: str
+) -> None:
+    """In the order in which they are used."""
+    available(monkeypatch, *there)
+    assert [f.state for f in doctor.examine() if f.what == "PyTorch's 2:4 products"] == [told]
