@@ -22,6 +22,7 @@ from pruning.errors import (
 from pruning.exports import Exported, Foreign, export, import_masks
 from pruning.gather import GatherCost, Gathered, gather_, gathered_orders
 from pruning.gradients import Gradients, gradients
+from pruning.layerwise import Stage, calibrate_blocks
 from pruning.masks import (
     attach_masks_,
     density,
@@ -37,6 +38,7 @@ from pruning.permute import permute_
 from pruning.pipeline import PruneResult, prune
 from pruning.recipe import LayerRule, Recipe
 from pruning.schedule import Cubic, attach_sr_ste_, settle_sr_ste_
+from pruning.tile_stages import Ranking, TileStages, train_in_stages_
 from pruning.trace import trace
 from pruning.verify import Report
 
@@ -57,15 +59,19 @@ __all__ = [
     "Network",
     "Pin",
     "PruneResult",
+    "Ranking",
     "Recipe",
     "RecipeError",
     "Report",
+    "Stage",
     "StateError",
+    "TileStages",
     "TraceError",
     "VerificationError",
     "attach_masks_",
     "attach_sr_ste_",
     "calibrate",
+    "calibrate_blocks",
     "current_bundle",
     "density",
     "detach_masks_",
@@ -82,5 +88,6 @@ __all__ = [
     "rezero_",
     "settle_sr_ste_",
     "trace",
+    "train_in_stages_",
     "update_masks_",
 ]

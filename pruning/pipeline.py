@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from pruning.network import Network
 from pruning.permute import checked, permute_
 from pruning.plan import PrunePlan, plan_pruning
 from pruning.pruned import Pruned, Task, prune_tensor
+from pruning.ranks import from_first_rank
 from pruning.recipe import Recipe, as_recipe
 from pruning.record import bounds_of, bundle_of, fingerprint_of, told_settings
 from pruning.reorder import Move, moves_of
@@ -92,7 +93,8 @@ def prune(
 
     Orders that cost nothing at run time are searched and applied first, and proven to change
     nothing; then the weights are masked in their new order and fitted; then the masks are
-    attached, so that training keeps them.
+    attached, so that training keeps them. Under `torch.distributed`, every rank calls this with
+    batches of its own: statistics are those of all ranks, and orders those of the first.
 
     Parameters
     ----------
@@ -142,6 +144,8 @@ def prune(
     choice = None
     if search is not None and own.rerank > 1:
         search, choice = reranked(search, network, plan, own, given, scores, source)
+    if search is not None:
+        search = replace(search, solution=from_first_rank(search.solution))
     limits = bounds_of(network, plan, scores)
     report, moves, costs = _reorder(bare, network, search, optimizer, verify=verify)
     tasks = {
