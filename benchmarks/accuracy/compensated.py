@@ -72,8 +72,8 @@ def swapped(
     start: Index,
     inputs: Inputs,
     *,
-    tries: int = 500,
-    rows: int = 64,
+    tries: int = 250,
+    rows: int = 48,
 ) -> Index:
     """Return an order after swaps of columns that lower the refitted error of sampled rows.
 
