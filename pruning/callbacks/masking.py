@@ -24,7 +24,6 @@ from pruning.masks import (
     update_masks_,
 )
 from pruning.pipeline import prune
-from pruning.ranks import several_ranks
 from pruning.recipe import as_recipe
 
 
@@ -110,10 +109,6 @@ class Masking:
             raise StateError(
                 "layers that index their input have other names, which no checkpoint of the model "
                 "has; call pruning.prune before training, or leave gather out of the recipe."
-            )
-        if several_ranks() and self.recipe.seconds is not None:
-            raise StateError(
-                "seconds end the search of each rank elsewhere; give the recipe steps instead."
             )
         self.given = prune(bare, self.recipe, **self.options).bundle
 
