@@ -180,10 +180,10 @@ def stored_mask(entry: BundleEntry) -> Any:
         by a version that did not record it.
     """
     if "moves" in entry.record:
-        mask = torch.from_numpy(entry.mask.copy())
+        moved = torch.from_numpy(entry.mask.copy())
         for move in moves_from_text(entry.record["moves"], entry.name):
-            move.apply_(mask)
-        return mask.numpy()
+            move.apply_(moved)
+        return moved.numpy()
     if entry.record.get("entangled"):
         raise BundleMismatch(
             f"{entry.name}: its blocks have orders of their own, which this bundle does not hold; "

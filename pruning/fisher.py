@@ -152,7 +152,7 @@ def fisher_mask(weight: torch.Tensor, fisher: Fisher, n: int, m: int) -> torch.T
     sets = torch.tensor(list(combinations(range(m), m - n)), device=values.device)
     for _ in range(size // m):
         _drop_cheapest_(inverse, values, kept, sets, m)
-    return fisher.weight_of(kept.unflatten(0, (rows, blocks)), weight.shape)
+    return fisher.weight_of(kept.reshape(rows, blocks, size), weight.shape)
 
 
 def _drop_cheapest_(
@@ -165,7 +165,7 @@ def _drop_cheapest_(
     some = values[:, places]
     own = inverse[:, places[..., :, None], places[..., None, :]]
     costs = (some * torch.linalg.solve(own, some)).sum(-1)
-    done = ~kept.unflatten(1, (-1, m)).all(-1)
+    done = ~kept.reshape(len(kept), -1, m).all(-1)
     best = costs.masked_fill(done[:, :, None], torch.inf).flatten(1).argmin(1)
     dropped = places.flatten(0, 1)[best]  # (blocks, dropped)
     columns = inverse[every, :, dropped].transpose(1, 2)

@@ -178,13 +178,13 @@ def train_in_stages_(
         raise ScheduleError(f"a stage takes at least one step, not {steps}.")
     stages = TileStages(model, pattern, shares=shares, names=names, optimizer=optimizer)
     endless = _endless(batches)
-    found = []
+    found: list[Ranking] = []
     while True:
         for _ in range(steps):
             batch = next(endless)
             optimizer.zero_grad()
             args, kwargs = as_call(batch)
-            loss(model(*args, **kwargs), batch).backward()
+            torch.autograd.backward(loss(model(*args, **kwargs), batch))
             if not stages.done:
                 stages.watch()
             optimizer.step()
