@@ -55,8 +55,8 @@ def installed(wheel: Path, folder: Path) -> Path:
     python = folder / "bin" / "python"
     own = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     (own / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-qq", "--no-deps"]
-    subprocess.run([*pip, "--no-index", wheel.resolve()], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-qq", "--no-deps"]
+    subprocess.run([*pip, "--no-index", str(wheel.resolve())], check=True)
     return python
 
 
@@ -85,8 +85,8 @@ def check_requirements() -> None:
 def check_types(python: Path, folder: Path) -> None:
     """Fail unless a user's mypy sees the types of the installed library."""
     (folder / "user.py").write_text(USER, "utf-8")
-    mypy = [sys.executable, "-m", "mypy", "--python-executable", python, "--strict"]
-    options = ["--follow-imports=silent", "--cache-dir", folder / "cache", "user.py"]
+    mypy = [sys.executable, "-m", "mypy", "--python-executable", str(python), "--strict"]
+    options = ["--follow-imports=silent", "--cache-dir", str(folder / "cache"), "user.py"]
     found = subprocess.run([*mypy, *options], cwd=folder, capture_output=True, text=True).stdout
     wanted = ('Revealed type is "float"', 'has incompatible type "int"; expected "str | Pattern"')
     lacking = [text for text in wanted if text not in found.replace("builtins.", "")]

@@ -21,9 +21,9 @@ HERE = Path(__file__).parent
 def check(folder: Path) -> None:
     """Install the versions and run the smoke test on them."""
     packages, cache = folder / "packages", folder / "cache"
-    pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--target", packages]
+    pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--target", str(packages)]
     if not packages.exists():
-        subprocess.run([*pip, "-r", HERE / "lowest.txt"], check=True)
+        subprocess.run([*pip, "-r", str(HERE / "lowest.txt")], check=True)
     paths = [str(packages), str(HERE.parent)]
     environment = {
         **os.environ,
