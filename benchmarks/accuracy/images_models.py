@@ -146,12 +146,12 @@ def animals() -> Data:
 
 @cache
 def digits() -> Data:
-    """Return the 1,797 digits of scikit-learn as patches; 36 of each class are judged."""
+    """Return the 1,797 digits of scikit-learn as patches; 40 of each class are judged."""
     from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
     images, labels = load_digits(return_X_y=True)
     pixels = torch.tensor(images / 8 - 1, dtype=torch.float32).reshape(-1, 4, 2, 4, 2)
-    return _split(pixels.transpose(2, 3).reshape(-1, 16, 4), torch.tensor(labels), 36)
+    return _split(pixels.transpose(2, 3).reshape(-1, 16, 4), torch.tensor(labels), 40)
 
 
 def _split(images: torch.Tensor, classes: torch.Tensor, judged: int) -> Data:

@@ -51,7 +51,7 @@ TASK = Images(
     _make,
     digits,
     ("blocks*",),
-    Training(1437, 5e-4, partial(torch.optim.AdamW, weight_decay=0.01)),
+    Training(1397, 5e-4, partial(torch.optim.AdamW, weight_decay=0.01)),
     tuple(_cells()),
     (Measure("accuracy", 1),),
 )
