@@ -180,6 +180,27 @@ def test_stages_add_up_to_one_pass(name: str, pruned: bool) -> None:
         torch.testing.assert_close(found[key].gram, own.gram, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("pruned", [False, True])
+def test_decoders_of_transformers_are_replayed(pruned: bool) -> None:
+    """A Llama whose blocks share a cache hands on from block to block, to the same statistics."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=64, hidden_size=16, intermediate_size=24, num_hidden_layers=3,
+        num_attention_heads=2, num_key_value_heads=1, bos_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config)
+    data = [{"input_ids": torch.randint(64, (2, 7))} for _ in range(2)]
+    expected = calibrate(model, data, gram=True)
+    found = list(calibrate_blocks(model, data, gram=True, pruned=pruned))
+    inner = [stage for stage in found if stage.name]
+    assert [stage.name for stage in inner] == [f"model.layers.{n}" for n in range(3)]
+    assert [stage.replayed for stage in inner] == [False, True, True]
+    every = {name: own for stage in found for name, own in stage.inputs.items()}
+    for name, own in expected.items():
+        torch.testing.assert_close(every[name].gram, own.gram, rtol=1e-4, atol=1e-6)
+
+
 def stages(model: nn.Module, **more: Any) -> list[Stage]:
     """Return all stages."""
     return list(calibrate_blocks(model, [drawn(7, 6)], **more))
