@@ -59,7 +59,5 @@ html_show_sphinx = False
 # No page fetches anything: the site reads the same without a network.
 html_theme_options = {"navigation_with_keys": True}
 
-suppress_warnings = [
-    "ref.python",  # a word in a docstring that names things in two packages is code and no link
-    "toc.empty_glob",  # a kind of page of which there is none yet
-]
+# A word in a docstring that names things in two packages is code and no link.
+suppress_warnings = ["ref.python"]
