@@ -27,6 +27,9 @@ CALLS = [
     (lambda: ps.compare(Module(), "2:4"), r"module\.state_dict\(\)"),  # type: ignore[arg-type]
     (lambda: ps.bound(WEIGHT, "2:4"), r"bound\(single\(weight"),  # type: ignore[arg-type]
     (lambda: ps.solve(WEIGHT, "auto"), r"search\(weight"),  # type: ignore[arg-type]
+    (lambda: ps.random_solution(WEIGHT), r"random_solution takes a Problem, got a ndarray"),  # type: ignore[arg-type]
+    (lambda: ps.Term(abs(WEIGHT), "2:4", cols=[1]), r"cols of a term is the name of a variable"),  # type: ignore[arg-type]
+    (lambda: ps.Term(abs(WEIGHT), "2:4", rows=3), r"rows of a term is the name of a variable"),  # type: ignore[arg-type]
 ]
 
 

@@ -169,3 +169,17 @@ def test_solve_takes_problems_of_several_terms() -> None:
     stacked = np.concatenate([term.scores for term in terms])
     assert result.score == pytest.approx(swap(stacked).score)
     assert problem.evaluate(result.solution) == result.score
+
+
+def test_padding_is_no_error_where_none_is_needed() -> None:
+    """`pad=True` can be said for a whole file: patterns that fit any length add nothing."""
+    for pattern in ("unstructured@0.5", "unaligned:4@0.25", "tile:8@0.25"):
+        result = ps.search(WEIGHT, pattern, pad=True, solver="none")
+        assert result.mask.shape == WEIGHT.shape
+        assert not {"padding", "row_padding"} & set(result.details)
+
+
+def test_a_single_row_is_told_in_the_singular() -> None:
+    """Errors about one row read as a sentence."""
+    with pytest.raises(ps.PatternError, match=r"1 row does not split into groups of 2"):
+        ps.search(WEIGHT[:1], "vector:2@0.5")
