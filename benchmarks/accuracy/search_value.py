@@ -124,6 +124,7 @@ def draw(results: Results) -> None:
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "search_value"
+    mpl.rcParams["svg.fonttype"] = "none"
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
