@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "command_help",
+    "further_names",
     "plain_docstrings",
 ]
 exclude_patterns = ["_build", "_ext"]
