@@ -81,16 +81,17 @@ def encoder(out: Path, *, small: bool) -> None:
     if small:
         recipe = pruning.Recipe(recipe.layers, recipe.solver, steps=100)
     test, calibration = batches[0], batches[1:]
+    example = {name: value[:2] for name, value in test.items()}  # the proof runs it in float64
     expected = sentence(dense, test)
     poor = copy.deepcopy(dense)
     plain = {
         "solver": "none",
         "layer": [{"match": "encoder.layer.*", "pattern": "2:4", "scores": "magnitude"}],
     }
-    pruning.prune(poor, plain, example_inputs=(), example_kwargs=test)
+    pruning.prune(poor, plain, example_inputs=(), example_kwargs=example)
     model = copy.deepcopy(dense)
     result = pruning.prune(
-        model, recipe, example_inputs=(), example_kwargs=test, calibration=calibration
+        model, recipe, example_inputs=(), example_kwargs=example, calibration=calibration
     )
     print(result.report)
     print(f"density {result.density:.3f}; {len(result.bundle)} weights are 2:4")
