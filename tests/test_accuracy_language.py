@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +14,15 @@ from torch import nn
 import pruning
 from benchmarks.accuracy.base import Cell, Measured
 from benchmarks.accuracy.language_fit import split
-from benchmarks.accuracy.language_orders import columns
-from benchmarks.accuracy.language_prune import Method, pruned, target
-from benchmarks.accuracy.language_stages import owner
+from benchmarks.accuracy.language_orders import columns, weights_of
+from benchmarks.accuracy.language_prune import (
+    Method,
+    prune_from,
+    prune_sequentially,
+    pruned,
+    target,
+)
+from benchmarks.accuracy.language_stages import autocast, owner, walk
 from benchmarks.accuracy.language_statistics import inputs_of
 from benchmarks.accuracy.language_tables import perplexities, ratios
 from permsearch.domains import sample
@@ -130,3 +138,66 @@ def test_tables_pair_windows_and_show_random_draws() -> None:
     dense, own = list(perplexities(results))[2:]
     assert "7.4 (1.00 x)" in dense
     assert f"{math.exp(3.5):.1f} ({math.exp(1.5):.2f} x)" in own
+
+
+@pytest.fixture(name="llama", scope="module")
+def _llama() -> nn.Module:
+    """Return a small model of SmolLM2's kind."""
+    transformers = pytest.importorskip("transformers", reason="builds a model of transformers")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        use_cache=False,
+    )
+    model: nn.Module = transformers.LlamaForCausalLM(config)
+    return model.eval()
+
+
+def test_walking_shows_what_the_model_itself_reads(llama: nn.Module) -> None:
+    """Layer by layer, every stage sees what hooks see in a whole run."""
+    windows, seen = torch.arange(40).reshape(2, 20), {}
+
+    def visit(name: str, streams: Any) -> None:
+        seen[name] = torch.cat([value for value, _ in streams[0]])
+
+    walk([llama], windows, visit)
+    assert len(seen) == 8
+    hooked = {}
+    handles = [
+        llama.get_submodule(name).register_forward_pre_hook(
+            lambda _, args, name=name: hooked.update({name: args[0].flatten(0, 1).float()})
+        )
+        for name in seen
+    ]
+    with torch.no_grad(), autocast():
+        llama(windows)
+    for handle in handles:
+        handle.remove()
+    for name, value in seen.items():
+        torch.testing.assert_close(value, hooked[name], rtol=0.02, atol=0.02)
+
+
+def test_sequential_pruning_comes_nearer_to_the_dense_network(llama: nn.Module) -> None:
+    """Fitted stage by stage, the masks are legal and the last layer's output is nearer."""
+    windows = torch.randint(0, 50, (16, 30), generator=torch.Generator().manual_seed(0))
+    method, dense = Method.of("sparsegpt+refit"), weights_of(llama)
+    grams: dict[str, torch.Tensor] = {}
+
+    def visit(name: str, streams: Any) -> None:
+        value = torch.cat([value for value, _ in streams[0]])
+        grams[name] = value.T @ value / len(value)
+
+    walk([llama], windows, visit)
+    apart, stepwise = copy.deepcopy(llama), copy.deepcopy(llama)
+    prune_from(apart, dense, grams, "2:4", method, {})
+    prune_sequentially(stepwise, llama, windows, "2:4", method, {})
+    for weight in weights_of(stepwise).values():
+        assert parse_pattern("2:4").accepts((weight != 0).numpy())
+    with torch.no_grad():
+        wanted, one, two = (m.model(windows).last_hidden_state for m in (llama, apart, stepwise))
+    assert float((two - wanted).square().mean()) < 0.9 * float((one - wanted).square().mean())
