@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -56,10 +56,27 @@ def _clip(columns: NDArray[np.float32], n: int, m: int) -> float:
     order spreads the large columns, so the k-th largest entry of a group is taken to come from
     the k-th m-tile of the columns by mass.
     """
-    groups, rows = columns.shape[0] // m, columns.shape[1]
-    by_mass = np.argsort(-columns.sum(axis=1), kind="stable").reshape(m, groups)
-    stride = max(1, columns.size // _SAMPLE)
-    sample = columns[by_mass.ravel(), :: min(stride, rows)].reshape(m, -1)
+    rows = columns.shape[1]
+    stride = min(max(1, columns.size // _SAMPLE), rows)
+    return clip_of(columns[:, ::stride], columns.sum(axis=1), n, m, rows)
+
+
+def clip_of(
+    sample: NDArray[np.float32], mass: NDArray[np.floating[Any]], n: int, m: int, rows: int
+) -> float:
+    """Return the clip for columns of which a sample and the order of their sums are known.
+
+    Parameters
+    ----------
+    sample : float array, shape (C, S)
+        Some entries of each column.
+    mass : float array, shape (C,)
+        The columns' sums, up to a common factor.
+    rows : int
+        Number of entries of a column.
+    """
+    by_mass = np.argsort(-mass, kind="stable")
+    sample = sample[by_mass].reshape(m, -1)
     peak = float(sample.max())
     if peak <= 0:
         return 0.0
