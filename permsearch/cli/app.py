@@ -11,6 +11,7 @@ import click
 from permsearch.cli.bound import bound_command
 from permsearch.cli.compare import compare_command
 from permsearch.cli.group import Group, give_up_output, one_line
+from permsearch.cli.merge import merge_command
 from permsearch.cli.options import debug_option
 from permsearch.cli.search import search_command
 
@@ -59,6 +60,7 @@ def cli() -> None:
 cli.add_command(search_command)
 cli.add_command(compare_command)
 cli.add_command(bound_command)
+cli.add_command(merge_command)
 
 
 def main() -> NoReturn:

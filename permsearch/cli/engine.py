@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -84,6 +85,13 @@ share_option = click.option(
     metavar="i/n",
     help="Do only the i-th of n shares of the work (arrays of jobs; i counts from 1); when all are "
     "done, `permsearch merge` puts them together.",
+)
+
+job_option = click.option(
+    "--job",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep what is finished there; the same command goes on after a stop.",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,13 +102,21 @@ def write_end(folder: Path, end: Ended) -> None:
         file.write(json_text(content).encode("utf-8"))
 
 
-def all_ended(folder: Path) -> tuple[Ended, ...]:
+def all_ended(folder: Path, there: Collection[str]) -> tuple[Ended, ...]:
     """Return the shares of a run, all of them, in their order.
+
+    Parameters
+    ----------
+    folder
+        The folder of parts.
+    there
+        What lies in it, whole.
 
     Raises
     ------
     ShareError
-        Some have not ended, none has, or they are shares of different counts.
+        Some have not ended, none has, they are shares of different counts, or something that they
+        finished is not there any more.
     """
     found = sorted(map(_read_end, folder.glob("share-*.json")), key=lambda end: end.share.index)
     if not found:
@@ -124,6 +133,12 @@ def all_ended(folder: Path) -> tuple[Ended, ...]:
         raise ShareError(
             f"{folder.parent}: {len(missing)} of {counts[0]} shares have not ended: {listed}; give "
             f"their commands again (SLURM: --array={listed}), or the command without --shard."
+        )
+    lost = [name for end in found for name in end.finished if name not in there]
+    if lost:
+        raise ShareError(
+            f"{folder.parent}: {lost[0]!r} was finished and is missing or damaged, {len(lost)} in "
+            "all; give the command without --shard to do what is left."
         )
     return tuple(found)
 

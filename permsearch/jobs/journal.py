@@ -15,7 +15,7 @@ from permsearch.io.jsontext import json_text, plain
 from permsearch.io.lock import FolderLock
 from permsearch.io.parts import Part, StoredPart, stored_parts, write_part
 from permsearch.io.regular import check_regular
-from permsearch.io.shares import Share
+from permsearch.io.shares import Ended, Share, write_end
 from permsearch.jobs.task import Task
 
 FORMAT = "permsearch.job"
@@ -67,7 +67,7 @@ class Journal:
                 remove_leftovers(self.folder)
                 remove_leftovers(self.folder / PARTS)
             self._stored = {
-                part.record["task"]: part for part in stored_parts(self.folder / PARTS, _damage)
+                part.record["task"]: part for part in stored_parts(self.folder / PARTS, damage)
             }
         except BaseException:
             self._lock.release()
@@ -100,6 +100,10 @@ class Journal:
         """Store what came of a task; it is on the disk, whole, when this returns."""
         record = {**part.record, "task": task.name, "fingerprint": task.fingerprint}
         write_part(self.folder / PARTS, task.name, Part(record, part.arrays))
+
+    def end_share(self, end: Ended) -> None:
+        """Say on the disk that a share of the work has come to its end; merging waits for all."""
+        write_end(self.folder / PARTS, end)
 
     def remove(self) -> None:
         """Drop the journal, once what it was for lies elsewhere."""
@@ -170,7 +174,8 @@ def read_head(folder: Path) -> dict[str, Any]:
     return dict(content)
 
 
-def _damage(record: object) -> str | None:
+def damage(record: object) -> str | None:
+    """Say what is wrong with the record of a finished task, or None."""
     if not isinstance(record, dict):
         return "not a table"
     kinds = (record.get("task"), record.get("fingerprint"))

@@ -108,7 +108,7 @@ class TensorComparison:
             replace(self.options, solver=solver).warm_up(weight)
 
     def __call__(self, info: TensorInfo) -> Part:
-        """Return a record with `rows`, and what was `skipped`, each with its reason."""
+        """Return a record with `rows`, what was `skipped`, and the weight's `sha256`."""
         weight = self.source.read(info.name)
         rows: list[dict[str, Any]] = []
         skipped: list[Skipped] = []
@@ -121,7 +121,7 @@ class TensorComparison:
         except ScoresError as error:
             skipped.append(Unusable.of(info.name, error))
         told = [(type(skip).__name__, skip.name, skip.reason) for skip in skipped]
-        return Part({"rows": rows, "skipped": told})
+        return Part({"rows": rows, "skipped": told, "sha256": fingerprint(weight)})
 
 
 def skipped_of(part: Part) -> list[Skipped]:
