@@ -20,6 +20,7 @@ from permsearch.cli.options import (
 )
 from permsearch.io.jsontext import json_text
 from permsearch.patterns import Pattern
+from pruning.group_cli import group_options, searching, show_dry_run
 
 _EXAMPLES = """\b
 Examples:
@@ -51,6 +52,7 @@ Examples:
 )
 @click.option("--solver", type=SolverType(), default="auto", show_default=True)
 @limit_options
+@group_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The new folder.")
 @click.option(
@@ -77,12 +79,14 @@ def permute_command(
     dry_run: bool,
     html: str | None,
     json_file: str | None,
+    **where: Any,
 ) -> None:
     """Reorder the channels of MODEL, a Hugging Face folder, without changing what it computes.
 
     Architectures are known by config.json: bert, gpt2, llama, mistral, qwen2, qwen3, mixtral, vit,
     t5. Shards, names, types and all other files are kept. Groups are searched one after another,
-    and tensors are read when their turn comes: memory holds the readers of one group.
+    and tensors are read when their turn comes: memory holds the readers of one group, or of
+    groups too large for --group-memory a part.
     """
     from pruning.checkpoint_job import Job
     from pruning.model_folder import check_target
@@ -95,10 +99,12 @@ def permute_command(
     stop = criterion(steps, seconds)
     patterns = dict.fromkeys(globs, pattern) if globs else pattern
     job = Job.open(model, patterns, gather, "free" if free_outputs else "pin")
+    options = searching(solver, stop, seed, **where)
     if dry_run:
-        click.echo("\n".join([job.network.summary(), *map(str, job.plan.layers)]))
+        text = "\n".join([job.network.summary(), *map(str, job.plan.layers)])
+        show_dry_run(job, options, text, json_file)
         return
-    content = job.run(solver, stop, seed)
+    content = job.run(options)
     assert out is not None
     job.write(out)
     if json_file != "-":

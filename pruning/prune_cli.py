@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from permsearch.cli.options import debug_option, json_option, write_output
 from permsearch.io.jsontext import json_text
+from pruning.group_cli import group_options, searching, show_dry_run
 
 _EXAMPLES = """\b
 Examples:
@@ -27,11 +29,18 @@ Examples:
     help="A TOML recipe, or one pattern for all layers.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The new folder.")
+@group_options
 @click.option("--dry-run", is_flag=True, help="Only tell what the recipe comes to; write nothing.")
 @json_option
 @debug_option
 def prune_command(
-    *, model: Path, recipe: str, out: Path | None, dry_run: bool, json_file: str | None
+    *,
+    model: Path,
+    recipe: str,
+    out: Path | None,
+    dry_run: bool,
+    json_file: str | None,
+    **where: Any,
 ) -> None:
     """Prune MODEL, a Hugging Face folder, by magnitude, in orders that cost nothing at run time.
 
@@ -48,11 +57,12 @@ def prune_command(
         check_target(model, out)
     own = as_recipe(recipe)
     job, plan = prepare(model, own)
+    options = searching(own.solver, own.stop, own.seed, **where)
     if dry_run:
-        click.echo(str(plan))
+        show_dry_run(job, options, str(plan), json_file)
         return
     assert out is not None
-    content = job.run(own.solver, own.stop, own.seed)
+    content = job.run(options)
     report = told(plan, content, write_pruned(job, plan, out))
     if json_file != "-":
         total = content["total"]

@@ -21,7 +21,8 @@ _FINEST = 1024  # the clip is at least this part of the maximum
 
 
 @njit(cache=True, nogil=True)
-def _round(columns, scale, top, levels):
+def round_levels(columns, scale, top, levels):
+    """Fill ``levels`` with min(columns * scale, top), rounded; the last two are float32."""
     for c in range(columns.shape[0]):
         source, target = columns[c], levels[c]
         for r in range(source.shape[0]):
@@ -43,7 +44,7 @@ def quantise(columns: NDArray[np.float32], n: int, m: int) -> tuple[NDArray[np.u
     top = min(_TOP, max(1, _MOST_SUM // columns.shape[1]))
     step = clip / top if clip > 0 else 1.0
     levels = padded_bytes(*columns.shape)
-    _round(columns, np.float32(1 / step), np.float32(top), levels)
+    round_levels(columns, np.float32(1 / step), np.float32(top), levels)
     return levels, step
 
 

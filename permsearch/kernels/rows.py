@@ -28,13 +28,12 @@ def pack_rows(rows: Any, scale: Any, block: Any, first: int) -> None:
         Columns ``first`` to ``first + R - 1`` are overwritten.
     """
     count, columns = rows.shape
-    half = scale * 0 + 0.5
     for r0 in range(0, count, _TILE):
         r1 = min(count, r0 + _TILE)
         for c0 in range(0, columns, _TILE):
             for r in range(r0, r1):
                 for c in range(c0, min(columns, c0 + _TILE)):
-                    x = rows[r, c] * scale + half
+                    x = rows[r, c] * scale + np.float32(0.5)
                     block[c, first + r] = np.uint8(x if x < 255 else 255)
 
 

@@ -64,7 +64,7 @@ class _Here:
 
 
 class Processor:
-    """This machine's processor: the kernel in `permsearch.kernels.sad`."""
+    """The processor of this machine: the kernel in `permsearch.kernels.sad`."""
 
     name = "cpu"
 

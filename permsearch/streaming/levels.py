@@ -114,6 +114,20 @@ class SomeLevels:
             yield part
 
 
+def held_levels(columns: NDArray[np.float32], step: float, height: int = BLOCK_ROWS) -> HeldLevels:
+    """Return the levels of columns in memory, shape (C, R)."""
+    from permsearch.kernels.quantise import round_levels
+    from permsearch.kernels.sad import padded_bytes
+
+    held = []
+    for first in range(0, columns.shape[1], height):
+        part = np.ascontiguousarray(columns[:, first : first + height])
+        block = padded_bytes(*part.shape)
+        round_levels(part, np.float32(1 / step), np.float32(255), block)
+        held.append(block)
+    return HeldLevels(*columns.shape, tuple(held))
+
+
 def step_of(seen: Survey, n: int, m: int, rows: int) -> float:
     """Return what a level is worth: chosen so that rounding and clipping hurt least."""
     from permsearch.kernels.quantise import clip_of
