@@ -124,9 +124,12 @@ def limit_rows(rows: Any, keep: int, total: float) -> float:
     for r in range(rows.shape[0]):
         row = rows[r]
         t = _threshold(row, keep, bins)
+        whole = 0.0
         over = 0.0
         for c in range(row.shape[0]):
-            x = np.float64(row[c]) - t
-            over += x if x > 0 else 0.0
-        total += keep * t + over
+            x = np.float64(row[c])
+            whole += x
+            over += x - t if x > t else 0.0
+        over += keep * t
+        total += over if over < whole else whole
     return total

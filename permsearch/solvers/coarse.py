@@ -22,8 +22,7 @@ class Coarse(ColumnSolver):
 
     The moves are those of `matching`, at a fifth of the cost; what is lost is the rounding to 255
     levels. The same search runs on stacks that do not fit into memory
-    (`permsearch.streaming.search_rows`), with the same result. A step is one matching, or one pass
-    of the swaps.
+    (`permsearch.streaming.search_rows`). A step is one matching, or one pass of the swaps.
 
     Parameters
     ----------

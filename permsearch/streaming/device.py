@@ -3,7 +3,7 @@
 A device holds a block of columns and returns its distances to rows of bytes. All sums are exact
 integers, so every device gives the same ones. Other packages offer devices through the entry-point
 group ``permsearch.kernels``: the name is what ``--device`` begins with, the object a function of
-the text behind the colon that returns a `Device` or raises `UnknownName`.
+the text behind the colon that returns a `Device`, or raises `RuntimeError` with the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from permsearch.errors import unknown
+from permsearch.errors import UnknownName, unknown
 
 GROUP = "permsearch.kernels"
 
@@ -92,5 +92,8 @@ def open_device(text: str = "cpu") -> Device:
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
     if kind not in offered:
         raise unknown("device", text, ["cpu", *sorted(offered)])
-    device: Device = offered[kind].load()(rest)
+    try:
+        device: Device = offered[kind].load()(rest)
+    except RuntimeError as error:
+        raise UnknownName(f"device {text!r} is not there: {error}") from error
     return device
