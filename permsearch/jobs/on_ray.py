@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -65,6 +66,7 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
         yield
         return
     own = {"num_cpus": workers or None, "include_dashboard": False} if address is None else {}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked to tell Ray's makers
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
