@@ -82,6 +82,10 @@ class Job:
         """Return the searches that the job comes to, with what they cost; read no numbers."""
         return plan_groups(self.folder, self.network, self.plan, options, speed)
 
+    def work(self, options: GroupOptions) -> tuple[list[Task], Work]:
+        """Return the searches as tasks, and what does them."""
+        return tasks_of(self.plans(options), options), GroupSearch(options)
+
     def run(self, options: GroupOptions, through: Through = work_through) -> dict[str, Any]:
         """Search, prove, and return the report.
 
@@ -95,8 +99,8 @@ class Job:
         """
         from pruning.plan_report import report_of
 
-        tasks = tasks_of(self.plans(options), options)
-        parts = through(tasks, GroupSearch(options))
+        tasks, work = self.work(options)
+        parts = through(tasks, work)
         found = found_of([parts[task.name] for task in tasks], options)
         del parts
         self.gathered = gathered_orders(self.network, found.solution)

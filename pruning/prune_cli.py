@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 from permsearch.cli.options import debug_option, json_option, write_output
 from permsearch.io.jsontext import json_text
 from pruning.group_cli import group_options, searching, show_dry_run
+from pruning.job_cli import Asked, GroupJob, job_options, split_options
 
 _EXAMPLES = """\b
 Examples:
@@ -30,6 +32,7 @@ Examples:
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The new folder.")
 @group_options
+@job_options
 @click.option("--dry-run", is_flag=True, help="Only tell what the recipe comes to; write nothing.")
 @json_option
 @debug_option
@@ -55,6 +58,8 @@ def prune_command(
         raise click.UsageError("give --out DIR, or --dry-run.")
     if out is not None:
         check_target(model, out)
+    where, how = split_options(where)
+    asked = Asked.of(out or model, **how)
     own = as_recipe(recipe)
     job, plan = prepare(model, own)
     options = searching(own.solver, own.stop, own.seed, **where)
@@ -62,8 +67,14 @@ def prune_command(
         show_dry_run(job, options, str(plan), json_file)
         return
     assert out is not None
-    content = job.run(options)
-    report = told(plan, content, write_pruned(job, plan, out))
+    settings = {"recipe": hashlib.sha256(repr(own).encode()).hexdigest()[:16]}
+    with GroupJob("prune", model, out, settings, asked) as kept:
+        if asked.share is not None:
+            kept.do_share(*job.work(options))
+            return
+        content = job.run(options, kept.through)
+        report = told(plan, content, write_pruned(job, plan, out))
+        kept.end()
     if json_file != "-":
         total = content["total"]
         click.echo(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pickle
@@ -101,7 +102,7 @@ class _Slots:
             "memory": min(task.memory, self._room) or None,
             "name": f"permsearch {task.name}"[:100],
         }
-        reference = self._remote.options(**options).remote(self._work, task.payload)
+        reference = self._remote.options(**options).remote(self._work, task.payload, os.getcwd())
         self._running[reference] = task
 
     def wait(self) -> Outcome:
@@ -124,10 +125,12 @@ class _Slots:
         return Outcome(task, answer)
 
 
-def _do(work: Work, payload: Any) -> bytes:
+def _do(work: Work, payload: Any, folder: str) -> bytes:
     """Do one task on one core, wherever Ray runs it; the answer comes pickled, errors too."""
     import numba
 
+    with contextlib.suppress(OSError):  # paths may be relative to where the command was given
+        os.chdir(folder)
     numba.set_num_threads(1)
     return packed(call(work, payload))
 
