@@ -71,6 +71,18 @@ def searches(rows: ArrayRows) -> Iterator[Row]:
         }
 
 
+def samples(rows: ArrayRows) -> Iterator[Row]:
+    """Yield what searches of every k-th row keep of all rows, and their CPU seconds."""
+    for stride in (1, 2, 4, 8):
+        found = search_rows(rows, ps.NM(2, 4), StreamOptions(most_rows=ROWS // stride))
+        yield {
+            "rows_searched": ROWS // stride,
+            "cpu_seconds": found.cpu,
+            "before": found.baseline / found.total,
+            "after": found.score / found.total,
+        }
+
+
 def _timed(call: Callable[[], object]) -> float:
     start = time.process_time()
     call()
@@ -78,7 +90,7 @@ def _timed(call: Callable[[], object]) -> float:
 
 
 def measure(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Row]]]:
-    """Yield both tables."""
+    """Yield the tables."""
     del options
     small = ArrayRows([np.abs(ps.instances.gaussian(64, 64, seed=0))])
     for how in WAYS.values():  # compile first
@@ -86,3 +98,4 @@ def measure(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Row]]]:
     rows = source()
     yield "streaming_tables", tables(rows)
     yield "streaming_searches", searches(rows)
+    yield "streaming_samples", samples(rows)

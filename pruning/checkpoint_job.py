@@ -40,7 +40,7 @@ Through: TypeAlias = Callable[[Sequence[Task], Work], Mapping[str, Part]]
 
 
 def work_through(tasks: Sequence[Task], work: Work) -> Mapping[str, Part]:
-    """Run all tasks in this process, the largest first."""
+    """Run all tasks in this process, in turn."""
     from permsearch.jobs import executor
     from permsearch.jobs import work_through as through
 
@@ -95,7 +95,7 @@ class Job:
             How each group is searched.
         through
             What takes tasks and their work to a part for each task, by name; in this process one
-            after another, the largest first, unless told otherwise.
+            after another, unless told otherwise.
         """
         from pruning.plan_report import report_of
 

@@ -6,10 +6,11 @@ and divide by measured speeds. They are estimates: descents may take twice as ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from permsearch.planning.speed import Speed
 from permsearch.stop import StoppingCriterion
+from permsearch.streaming.stream import MOST_ROWS
 
 _MOST_PARTS = 4096  # parts that are matched at once
 _MOST_GROUPS = 1024  # groups in a step of annealing
@@ -76,6 +77,8 @@ def cost_of(
     seconds = _seconds(shape, "coarse" if streamed else solver, stop, speed)
     passes = _PASSES if streamed else 2
     reading = passes * shape.entries / speed.rows
+    if streamed:
+        shape = replace(shape, rows=-(-shape.rows // -(-shape.rows // MOST_ROWS)))
     cpu = None if seconds is None else seconds * shape.segments + reading
     if not streamed:
         return Cost(cpu, _FIXED + _held(shape, solver), 0)

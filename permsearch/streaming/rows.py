@@ -60,6 +60,31 @@ class ArrayRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SampledRows:
+    """Every k-th row of a source, counted over the whole stream; a `RowSource`."""
+
+    whole: RowSource
+    stride: int
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return self.whole.columns
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that are left."""
+        return -(-self.whole.rows // self.stride)
+
+    def chunks(self) -> Iterator[Scores]:
+        """Yield what is left of each chunk."""
+        seen = 0
+        for chunk in self.whole.chunks():
+            yield np.ascontiguousarray(chunk[-seen % self.stride :: self.stride])
+            seen += len(chunk)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Survey:
     """What a first pass over the rows finds.
 
@@ -83,6 +108,6 @@ def survey(source: RowSource) -> Survey:
     for chunk in source.chunks():
         for row in chunk.sum(axis=1, dtype=np.float64).tolist():
             total += row
-        kept.append(np.ascontiguousarray(chunk[-seen % stride :: stride]))
+        kept.append(np.array(chunk[-seen % stride :: stride]))
         seen += len(chunk)
     return Survey(total, np.concatenate(kept))

@@ -13,15 +13,16 @@ from permsearch.orders import Order
 from permsearch.patterns import NM
 from permsearch.streaming.device import Device, Processor
 from permsearch.streaming.levels import BLOCK_ROWS, levels_of, step_of
-from permsearch.streaming.rows import RowSource, survey
+from permsearch.streaming.rows import RowSource, SampledRows, survey
 from permsearch.streaming.search import CoarseOptions, search_levels, value_of
 
 MEMORY = 2 << 30  # bytes that the search of one group may hold, unless told otherwise
+MOST_ROWS = 1 << 21  # rows that are searched; of more, every second, third, ...
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Where and how a streamed search works; only `search` and `seed` change its result.
+    """Where and how a streamed search works; `search`, `seed` and `most_rows` decide its result.
 
     Parameters
     ----------
@@ -29,6 +30,9 @@ class StreamOptions:
         How far it goes.
     seed
         Of the random halves.
+    most_rows
+        Rows that are searched: of a taller stack every k-th, with k as small as can be. Values
+        are those of all rows.
     device
         Where distances are computed.
     memory
@@ -41,6 +45,7 @@ class StreamOptions:
 
     search: CoarseOptions = field(default_factory=CoarseOptions)
     seed: int = 0
+    most_rows: int = MOST_ROWS
     device: Device = field(default_factory=Processor)
     memory: int = MEMORY // 2
     scratch: Path | None = None
@@ -99,9 +104,11 @@ def search_rows(source: RowSource, pattern: NM, options: StreamOptions | None = 
     seen = survey(source)
     start: Order = np.arange(source.columns)
     order, steps = start, 0
-    step = step_of(seen, pattern.n, pattern.m, source.rows)
+    stride = -(-source.rows // options.most_rows)
+    some = SampledRows(source, stride) if stride > 1 else source
+    step = step_of(seen, pattern.n, pattern.m, some.rows)
     held = levels_of(
-        source, step, budget=options.memory, scratch=options.scratch, height=options.height
+        some, step, budget=options.memory, scratch=options.scratch, height=options.height
     )
     pair = (pattern.n, pattern.m)
     rng = np.random.default_rng([options.seed, 0])

@@ -23,7 +23,7 @@ from permsearch.streaming import search as search_module
 from permsearch.streaming import tables
 from permsearch.streaming.device import Processor, open_device
 from permsearch.streaming.levels import Levels, SomeLevels, held_levels, levels_of, step_of
-from permsearch.streaming.rows import ArrayRows, survey
+from permsearch.streaming.rows import ArrayRows, SampledRows, survey
 from permsearch.streaming.search import CoarseOptions, search_levels, value_of
 from permsearch.streaming.stream import Streamed, StreamOptions, search_rows
 
@@ -167,6 +167,28 @@ def test_it_ends_where_no_swap_of_bytes_gains(pattern: tuple[int, int]) -> None:
         other = last.order.copy()
         other[[p, q]] = other[[q, p]]
         assert value_of(levels, other, pattern) <= best
+
+
+@given(rows=st.integers(1, 60), stride=st.integers(1, 9), height=st.integers(1, 20))
+@settings(max_examples=30, deadline=None)
+def test_a_sample_is_every_kth_row(rows: int, stride: int, height: int) -> None:
+    """Counted over the whole stream, wherever chunks end."""
+    scores = rows_of(10, rows, 8)
+    sample = SampledRows(ArrayRows([scores[: rows // 2], scores[rows // 2 :]], height), stride)
+    found = np.concatenate([np.empty((0, 8), np.float32), *sample.chunks()])
+    assert np.array_equal(found, scores[::stride])
+    assert sample.rows == len(found)
+
+
+def test_tall_stacks_are_searched_by_a_sample() -> None:
+    """Where the columns' scales are the signal a third of the rows finds most; values are exact."""
+    scores = rows_of(12, 900, 64)
+    whole = search_rows(ArrayRows([scores]), ps.NM(2, 4))
+    some = search_rows(ArrayRows([scores]), ps.NM(2, 4), StreamOptions(most_rows=300))
+    assert some.baseline == whole.baseline
+    assert some.bound == whole.bound
+    assert not np.array_equal(some.order, whole.order)
+    assert some.score - some.baseline > 0.9 * (whole.score - whole.baseline)
 
 
 def test_wide_sums_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
