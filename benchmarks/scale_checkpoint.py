@@ -124,7 +124,8 @@ def write(folder: Path, shape: Shape, seed: int = 0) -> int:
     rng = np.random.default_rng([seed, 0])
     common = np.exp(_COMMON * rng.standard_normal(shape.width, np.float32))
     common[rng.permutation(shape.width)[: max(1, shape.width // _OUTLIERS)]] *= np.float32(_OUTLIER)
-    shards, files, count = shape.shards(), {}, 0
+    shards, count = shape.shards(), 0
+    files: dict[str, str] = {}
     for number, tensors in enumerate(shards, 1):
         name = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
         with (folder / name).open("wb") as file:
