@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from permsearch.cli.compare_job import Comparing
-from permsearch.cli.engine import engine_options, executor_of, job_option, share_option
+from permsearch.cli.engine import engine_options, executor_of, job_option, send_option, share_option
 from permsearch.cli.group import Interrupted
 from permsearch.cli.options import (
     OutputType,
@@ -62,6 +62,7 @@ Examples:
 )
 @click.option("--html", type=OutputType(), help="Write a report, one self-contained file.")
 @engine_options
+@send_option
 @job_option
 @share_option
 @debug_option
@@ -85,6 +86,7 @@ def compare_command(
     memory: int | None,
     engine: str,
     address: str | None,
+    send: bool,
     job: Path | None,
     share: Share | None,
 ) -> None:
@@ -94,7 +96,7 @@ def compare_command(
     A step is another amount of work for every solver, so --seconds is what compares them.
     """
     check_outputs_differ({"--json": json_file, "--csv": csv_file, "--html": html})
-    executor = executor_of(workers, memory, engine, address)
+    executor = executor_of(workers, memory, engine, address, send=send)
     if share is not None and job is None:
         raise click.UsageError("--shard needs --job.")
     options = SearchOptions(pattern, "none", criterion(steps, seconds), seed, pad, tight, permute)

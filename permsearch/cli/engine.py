@@ -95,13 +95,25 @@ job_option = click.option(
 )
 
 
+send_option = click.option(
+    "--send",
+    is_flag=True,
+    help="Send weights through Ray's object store, where its machines cannot read PATH.",
+)
+
+
 def engine_options(function: Any) -> Any:
     """Add --workers, --memory, --engine and --address."""
     return all_options(_ENGINE, function)
 
 
 def executor_of(
-    workers: int | None, memory: int | None, engine: str, address: str | None
+    workers: int | None,
+    memory: int | None,
+    engine: str,
+    address: str | None,
+    *,
+    send: bool = False,
 ) -> Executor:
     """Return what the options ask for.
 
@@ -114,9 +126,15 @@ def executor_of(
 
     if address is not None and engine != "ray":
         raise click.UsageError("--address needs --engine ray.")
+    if send and engine != "ray":
+        raise click.UsageError("--send needs --engine ray.")
     if memory is not None and engine == "ray":
         raise click.UsageError("--memory is what Ray's machines say they have; leave it away.")
     default = 0 if engine == "ray" else 1
     return executor(
-        default if workers is None else workers, engine=engine, memory=memory, address=address
+        default if workers is None else workers,
+        engine=engine,
+        memory=memory,
+        address=address,
+        send=send,
     )

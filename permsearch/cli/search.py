@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from permsearch.cli.engine import engine_options, executor_of, share_option
+from permsearch.cli.engine import engine_options, executor_of, send_option, share_option
 from permsearch.cli.group import Interrupted
 from permsearch.cli.options import (
     SolverType,
@@ -57,6 +57,7 @@ Examples:
 )
 @click.option("--overwrite", is_flag=True, help="Drop the bundle that is in --out first.")
 @engine_options
+@send_option
 @share_option
 @click.option("--dry-run", is_flag=True, help="Only list what would be searched, and why not.")
 @json_option
@@ -80,6 +81,7 @@ def search_command(
     memory: int | None,
     engine: str,
     address: str | None,
+    send: bool,
     share: Share | None,
     dry_run: bool,
     json_file: str | None,
@@ -94,7 +96,7 @@ def search_command(
         raise click.UsageError("--overwrite needs --out.")
     if share is not None and (out is None or overwrite):
         raise click.UsageError("--shard needs --out, and goes without --overwrite.")
-    executor = executor_of(workers, memory, engine, address)
+    executor = executor_of(workers, memory, engine, address, send=send)
     source = open_tensors(path)
     selection = select(source, pattern, globs or None, exclude=excluded, pad=pad)
     settings = {

@@ -51,6 +51,7 @@ def executor(
     engine: str = "processes",
     memory: int | None = None,
     address: str | None = None,
+    send: bool = False,
 ) -> Executor:
     """Return what runs tasks.
 
@@ -64,6 +65,8 @@ def executor(
         Bytes for the tasks that run on this machine at the same time; None: most of what is free.
     address
         Of a Ray cluster that runs; None: one is started on this machine, and ended afterwards.
+    send
+        Whether Ray's workers get weights through its object store instead of reading files.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def executor(
     if engine == "ray":
         from permsearch.jobs.on_ray import OnRay
 
-        return OnRay(workers, address)
+        return OnRay(workers, address, send)
     count = workers or cores()
     if count == 1:
         return Serial()

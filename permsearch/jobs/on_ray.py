@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,8 @@ class OnRay:
     """Runs tasks on Ray, which repeats those whose worker or machine dies; an `Executor`.
 
     The work is put into Ray's object store once, and every machine fetches it once. Weights are
-    read by whoever needs them, by path: the path has to be the same on every machine.
+    read by whoever needs them, by path: the path has to be the same on every machine. With `send`
+    they are read here, and go to the machine that needs them through the object store, once each.
 
     Parameters
     ----------
@@ -42,16 +43,22 @@ class OnRay:
     address
         Of a cluster, "auto" for the one that this machine belongs to; None: Ray is started on this
         machine for the run.
+    send
+        Whether what the work's method `load(payload)` returns is handed over in a payload's place.
     """
 
     workers: int = 0
     address: str | None = None
+    send: bool = False
 
     def run(self, work: Work, tasks: Sequence[Task], started: Started) -> Outcomes:
         """Yield what comes of tasks, as they finish; see `Executor`."""
         with _connected(self.address, self.workers):
-            slots = _Slots(work, self.workers)
-            yield from dispatch(slots, largest_first(tasks), None, started)
+            slots = _Slots(work, self.workers, send=self.send)
+            try:
+                yield from dispatch(slots, largest_first(tasks), None, started)
+            finally:
+                slots.cancel()
 
 
 @contextmanager
@@ -66,6 +73,7 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    address = address or os.environ.get("RAY_ADDRESS")
     own = {"num_cpus": workers or None, "include_dashboard": False} if address is None else {}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked to tell Ray's makers
     try:
@@ -84,7 +92,7 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
 class _Slots:
     """What is handed over to Ray and has not come back."""
 
-    def __init__(self, work: Work, workers: int) -> None:
+    def __init__(self, work: Work, workers: int, *, send: bool) -> None:
         import ray
 
         total = int(ray.cluster_resources().get("CPU", 1))
@@ -92,23 +100,35 @@ class _Slots:
         self._room = max((_memory_of(node) for node in ray.nodes()), default=0)
         self._work = ray.put(work)  # arrays in it are shared by all workers of a machine
         self._remote = ray.remote(_do)
+        self._load: Callable[[Any], Any] | None = getattr(work, "load", None) if send else None
         self._running: dict[ObjectRef[bytes], Task] = {}
+        self._unread: list[Outcome] = []
 
     def start(self, task: Task) -> None:
         """Hand a task over; Ray keeps it back until a machine has a core and the memory for it."""
+        import ray
+
         options: dict[str, Any] = {
             "num_cpus": 1,
             "max_retries": _RETRIES,
             "memory": min(task.memory, self._room) or None,
             "name": f"permsearch {task.name}"[:100],
         }
-        reference = self._remote.options(**options).remote(self._work, task.payload, os.getcwd())
+        try:
+            payload = task.payload if self._load is None else self._load(task.payload)
+        except PermsearchError as error:
+            self._unread.append(Outcome(task, error=error))
+            return
+        sent = payload if self._load is None else ray.put(payload)
+        reference = self._remote.options(**options).remote(self._work, sent, os.getcwd())
         self._running[reference] = task
 
     def wait(self) -> Outcome:
         """Return the next that came back."""
         import ray
 
+        if self._unread:
+            return self._unread.pop()
         ready, _ = ray.wait(list(self._running), num_returns=1)
         reference = ready[0]
         task = self._running.pop(reference)
@@ -123,6 +143,13 @@ class _Slots:
         if isinstance(answer, Exception):
             return Outcome(task, error=answer)
         return Outcome(task, answer)
+
+    def cancel(self) -> None:
+        """Give up what is under way."""
+        import ray
+
+        for reference in self._running:
+            ray.cancel(reference, force=True)
 
 
 def _do(work: Work, payload: Any, folder: str) -> bytes:

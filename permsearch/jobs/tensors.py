@@ -39,6 +39,14 @@ def tensor_tasks(infos: Iterable[TensorInfo]) -> list[Task]:
     ]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """A tensor that travels with its task, where workers cannot read the source."""
+
+    info: TensorInfo
+    weight: NDArray[Any]
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSearch:
     """Searches one tensor; a `Work` whose part is what a mask bundle stores of it.
@@ -54,14 +62,18 @@ class TensorSearch:
     source: TensorSource
     options: SearchOptions
 
+    def load(self, info: TensorInfo) -> Sent:
+        """Return the payload that holds the tensor itself."""
+        return Sent(info, self.source.read(info.name))
+
     def prepare(self, info: TensorInfo) -> None:
         """Compile what the search needs, where its own times should not count that."""
         if self.options.stop is None:
             self.options.warm_up(self.source.read(info.name))
 
-    def __call__(self, info: TensorInfo) -> Part:
+    def __call__(self, payload: TensorInfo | Sent) -> Part:
         """Return the record, the packed mask and the orders of a tensor."""
-        weight = self.source.read(info.name)
+        info, weight = _read(self.source, payload)
         result = self.options.search(weight, info.name)
         record = {
             **result_row(info.name, info.shape, result, solver=str(self.options.solver)),
@@ -71,6 +83,13 @@ class TensorSearch:
             "sha256": fingerprint(weight),
         }
         return packed(record, result.mask, _orders(result))
+
+
+def _read(source: TensorSource, payload: TensorInfo | Sent) -> tuple[TensorInfo, NDArray[Any]]:
+    """Return a tensor's name and shape, and its values, sent or read now."""
+    if isinstance(payload, Sent):
+        return payload.info, payload.weight
+    return payload, source.read(payload.name)
 
 
 def _orders(result: SearchResult) -> dict[str, NDArray[Any] | None]:
@@ -101,15 +120,19 @@ class TensorComparison:
     solvers: Sequence[str | Solver]
     options: SearchOptions
 
+    def load(self, info: TensorInfo) -> Sent:
+        """Return the payload that holds the tensor itself."""
+        return Sent(info, self.source.read(info.name))
+
     def prepare(self, info: TensorInfo) -> None:
         """Compile what every solver needs: what is compared is their searching."""
         weight = self.source.read(info.name)
         for solver in self.solvers:
             replace(self.options, solver=solver).warm_up(weight)
 
-    def __call__(self, info: TensorInfo) -> Part:
+    def __call__(self, payload: TensorInfo | Sent) -> Part:
         """Return a record with `rows`, what was `skipped`, and the weight's `sha256`."""
-        weight = self.source.read(info.name)
+        info, weight = _read(self.source, payload)
         rows: list[dict[str, Any]] = []
         skipped: list[Skipped] = []
         try:

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 import permsearch as ps
 from permsearch.cli import cli
-from permsearch.errors import MissingExtra, ScoresError
+from permsearch.errors import FileError, MissingExtra, ScoresError
 from permsearch.io import open_tensors
 from permsearch.jobs import Task, work_through
 from permsearch.jobs.local import Serial
@@ -131,6 +131,33 @@ def test_arrays_in_memory_go_through_the_object_store(cluster: Any) -> None:
         assert there[name].record["sha256"] == part.record["sha256"]
         for key, array in part.arrays.items():
             np.testing.assert_array_equal(there[name].arrays[key], array)
+
+
+def test_weights_can_be_sent(cluster: Any, model: Path, tmp_path: Path) -> None:
+    """With --send the files are read here alone; the bundle is the same."""
+    assert search(model, tmp_path / "serial", "-t", "a.*.weight").exit_code == 0
+    result = search(model, tmp_path / "sent", "-t", "a.*.weight", "--engine", "ray", "--send")
+    assert result.exit_code == 0, result.stderr
+    assert contents(tmp_path / "sent") == contents(tmp_path / "serial")
+
+
+def test_relative_paths_are_the_commands_own(
+    cluster: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker reads a relative path from where the command was given."""
+    monkeypatch.chdir(model.parent)
+    assert search(Path("model"), Path("out"), "-t", "a.0.weight", "--engine", "ray").exit_code == 0
+
+
+def test_files_that_cannot_be_sent_are_outcomes(cluster: Any, tmp_path: Path) -> None:
+    """What cannot be read before sending ends its own task alone."""
+    path = tmp_path / "gone.npz"
+    np.savez(path, w=ps.instances.gaussian(8, 16, seed=0))
+    work = TensorSearch(open_tensors(path), SearchOptions(ps.NM(2, 4), "none"))
+    tasks = tensor_tasks([work.source.info("w")])
+    path.unlink()
+    (outcome,) = OnRay(2, send=True).run(work, tasks, lambda task: None)
+    assert isinstance(outcome.error, FileError)
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
