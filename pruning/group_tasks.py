@@ -315,4 +315,5 @@ def found_of(parts: Iterable[Part], options: GroupOptions) -> Found:
 def _scores(parts: Sequence[Part]) -> Iterator[Score]:
     names = ("total", "baseline", "score", "bound", "bound_kind")
     for part in parts:
-        yield Score(tuple(part.record["groups"]), **{name: part.record[name] for name in names})
+        told = {name: part.record[name] for name in names}
+        yield Score(tuple(part.record["groups"]), **told, cpu=part.record["cpu_seconds"])

@@ -74,11 +74,12 @@ def cost_of(
     budget
         Bytes of such levels that may be held; more lie on the disk.
     """
-    seconds = _seconds(shape, "coarse" if streamed else solver, stop, speed)
     passes = _PASSES if streamed else 2
     reading = passes * shape.entries / speed.rows
     if streamed:
-        shape = replace(shape, rows=-(-shape.rows // -(-shape.rows // MOST_ROWS)))
+        stride = -(-shape.rows // MOST_ROWS)
+        shape = replace(shape, rows=-(-shape.rows // stride))
+    seconds = _seconds(shape, "coarse" if streamed else solver, stop, speed)
     cpu = None if seconds is None else seconds * shape.segments + reading
     if not streamed:
         return Cost(cpu, _FIXED + _held(shape, solver), 0)

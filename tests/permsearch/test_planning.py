@@ -72,6 +72,11 @@ def test_very_tall_stacks_are_planned_by_their_sample() -> None:
     tall = replace(STREAM, rows=1 << 25)
     cost = cost_of(tall, "coarse", None, TYPICAL, streamed=True)
     assert cost.disk == STREAM.columns << 21
+    reading = 6 * tall.entries / TYPICAL.rows
+    full = cost_of(replace(STREAM, rows=1 << 21), "coarse", None, TYPICAL, streamed=True)
+    assert cost.cpu is not None
+    assert full.cpu is not None
+    assert reading < cost.cpu < reading + full.cpu
 
 
 def test_this_machine_is_measured() -> None:
