@@ -112,9 +112,8 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- |")
     for model, weights, total, longest in totals:
         times = [clock(max(total / n, longest / min(n, _CORES_OF_A_NODE))) for n in (1, 16, 1000)]
-        print(
-            f"| {model} | {weights / 1e9:.1f} B | {total / weights * 1e9:.0f} | {' | '.join(times)} |"
-        )
+        price = total / weights * 1e9
+        print(f"| {model} | {weights / 1e9:.1f} B | {price:.0f} | {' | '.join(times)} |")
 
 
 if __name__ == "__main__":

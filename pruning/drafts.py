@@ -249,7 +249,12 @@ class _Columns:
 
     def __call__(self, scores: Scores) -> Scores:
         if self.outer is None:
-            taken = np.moveaxis(scores, self.dim, -1)[..., self.runs]
+            last = np.moveaxis(scores, self.dim, -1)
+            first, count = int(self.runs.flat[0]), self.runs.size
+            if np.array_equal(self.runs.ravel(), np.arange(first, first + count)):
+                taken = last[..., first : first + count]  # a view, where that can be
+            else:
+                taken = last[..., self.runs]
             matrix: Scores = taken.reshape(-1, self.runs.shape[1])
             return matrix
         moved = np.moveaxis(scores, [self.outer.dim, self.dim], [0, -1])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permsearch.arrays import magnitude
+from permsearch.io.folder import ShardedFolder
 from permsearch.patterns import NM, Scores
 from pruning.drafts import Draft
 from pruning.model_folder import LazyTensors
@@ -42,7 +43,7 @@ class GroupRows:
 
     def chunks(self) -> Iterator[Scores]:
         """Yield scores, weight after weight: some rows of one at a time where that can be."""
-        tensors = LazyTensors(self.folder)
+        tensors, source = LazyTensors(self.folder), ShardedFolder.open(self.folder)
         for draft in self.drafts:
             name, shape = draft.tensor, self.shapes[draft.tensor]
             if not draft.take.by_rows or len(shape) != 2 or name in self.parts:
@@ -52,7 +53,7 @@ class GroupRows:
             for first in range(0, shape[0], height):
                 last = min(shape[0], first + height)
                 told = f"{name}, rows {first} to {last - 1}"
-                yield draft.take(magnitude(tensors.rows(name, first, last), told))
+                yield draft.take(magnitude(source.read_rows(name, first, last), told))
 
 
 def can_stream(drafts: Sequence[Draft], segments: int, columns: int) -> bool:

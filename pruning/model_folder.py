@@ -41,14 +41,6 @@ class LazyTensors(Mapping[str, "torch.Tensor"]):
             found: torch.Tensor = opened.get_tensor(name)
         return found
 
-    def rows(self, name: str, first: int, last: int) -> torch.Tensor:
-        """Return some rows of a tensor in its own type; nothing else of it is read."""
-        from safetensors import safe_open
-
-        with safe_open(self.files[name], framework="pt") as opened:
-            found: torch.Tensor = opened.get_slice(name)[first:last]
-        return found
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.files)
 

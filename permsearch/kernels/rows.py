@@ -16,6 +16,13 @@ _BINS = 256
 
 
 @njit(cache=True, nogil=True)
+def _round_row(row: Any, scale: Any, out: Any) -> None:
+    for c in range(row.shape[0]):
+        x = row[c] * scale + np.float32(0.5)
+        out[c] = np.uint8(x if x < np.float32(255) else np.float32(255))
+
+
+@njit(cache=True, nogil=True)
 def pack_rows(rows: Any, scale: Any, block: Any, first: int) -> None:
     """Write rows as bytes, turned: ``block[c, first + r] = min(rows[r, c] * scale, 255)``, rounded.
 
@@ -28,13 +35,17 @@ def pack_rows(rows: Any, scale: Any, block: Any, first: int) -> None:
         Columns ``first`` to ``first + R - 1`` are overwritten.
     """
     count, columns = rows.shape
+    tile = np.empty((_TILE, _TILE), np.uint8)
     for r0 in range(0, count, _TILE):
-        r1 = min(count, r0 + _TILE)
+        height = min(_TILE, count - r0)
         for c0 in range(0, columns, _TILE):
-            for r in range(r0, r1):
-                for c in range(c0, min(columns, c0 + _TILE)):
-                    x = rows[r, c] * scale + np.float32(0.5)
-                    block[c, first + r] = np.uint8(x if x < 255 else 255)
+            width = min(_TILE, columns - c0)
+            for r in range(height):
+                _round_row(rows[r0 + r, c0 : c0 + width], scale, tile[r])
+            for c in range(width):
+                column = block[c0 + c, first + r0 : first + r0 + height]
+                for r in range(height):
+                    column[r] = tile[r, c]
 
 
 @njit(cache=True, nogil=True)

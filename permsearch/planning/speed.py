@@ -36,7 +36,7 @@ class Speed:
 
 
 #: Of one core of an AMD EPYC with AVX2 at about 3 GHz.
-TYPICAL = Speed(distances=95e9, maxima=15e9, pairing=1.0e-7, rows=0.15e9)
+TYPICAL = Speed(distances=95e9, maxima=15e9, pairing=1.0e-7, rows=0.33e9)
 
 
 def measure() -> Speed:
