@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from permsearch.patterns import Mask
+from permsearch.arrays import magnitude as array_magnitude
+from permsearch.io.folder import ShardedFolder
+from permsearch.patterns import NM, Mask
 from pruning.checkpoint_job import Job
 from pruning.errors import RecipeError
 from pruning.model_folder import LazyTensors, write_folder
@@ -19,6 +22,8 @@ from pruning.pruned import best_mask
 from pruning.recipe import Recipe
 from pruning.reorder import Move
 from pruning.scores import magnitude
+
+_ENTRIES = 1 << 24  # of the rows whose masks are made at once
 
 
 def prepare(folder: Path, recipe: Recipe) -> tuple[Job, PrunePlan]:
@@ -52,7 +57,8 @@ def write_pruned(job: Job, plan: PrunePlan, target: Path) -> dict[str, float]:
     dict
         The share of each weight's magnitude that was kept, by name.
     """
-    masks = _Masks(job.tensors, job.network, plan.layers, job.moves, dict(job.network.aliases))
+    aliases = dict(job.network.aliases)
+    masks = _Masks(job.folder, job.tensors, job.network, plan.layers, job.moves, aliases)
     write_folder(job.folder, target, job.moves, job.gathered, masks=masks)
     return masks.kept
 
@@ -62,6 +68,7 @@ class _Masks(Mapping[str, Mask]):
 
     def __init__(
         self,
+        folder: Path,
         tensors: LazyTensors,
         network: Network,
         layers: Sequence[PlannedLayer],
@@ -69,6 +76,7 @@ class _Masks(Mapping[str, Mask]):
         aliases: Mapping[str, str],
     ) -> None:
         self.tensors = tensors
+        self.source = ShardedFolder.open(folder)
         self.network = network
         self.layers: dict[str, list[PlannedLayer]] = {}
         self.moves = moves
@@ -79,6 +87,8 @@ class _Masks(Mapping[str, Mask]):
 
     def __getitem__(self, name: str) -> Mask:
         layers = self.layers[self.aliases.get(name, name)]
+        if self._by_rows(name, layers):
+            return self._in_blocks(name, layers[0])
         scores = magnitude(self.tensors[name])
         for move in self.moves.get(name, ()):
             move.apply_(scores)
@@ -87,6 +97,40 @@ class _Masks(Mapping[str, Mask]):
         self.kept[name] = float(scores[mask].sum(dtype=torch.float64)) / total if total else 1.0
         found: Mask = mask.numpy()
         return found
+
+    def _by_rows(self, name: str, layers: Sequence[PlannedLayer]) -> bool:
+        """Decide whether each row's mask depends on nothing but the row, wherever it goes."""
+        if len(layers) > 1 or layers[0].tensor in self.network.parts or layers[0].dim != 1:
+            return False
+        simple = all(move.part is None and len(move.dims) == 1 for move in self.moves.get(name, ()))
+        return simple and isinstance(layers[0].rule.sparse, NM) and self._shape(name) is not None
+
+    def _shape(self, name: str) -> tuple[int, int] | None:
+        """Return the shape of a matrix, None for tensors of another rank."""
+        shape = self.source.info(name).shape
+        return (shape[0], shape[1]) if len(shape) == 2 else None
+
+    def _in_blocks(self, name: str, layer: PlannedLayer) -> Mask:
+        """Return the mask of a matrix, some rows at a time: what one in full would take is much."""
+        shape, pattern = self._shape(name), layer.rule.sparse
+        assert shape is not None
+        assert pattern is not None
+        found = np.empty(shape, np.bool_)
+        orders = [np.arange(size) for size in shape]
+        for move in self.moves.get(name, ()):
+            orders[move.dims[0]] = orders[move.dims[0]][move.index]
+        total = kept = 0.0
+        height = max(1, _ENTRIES // shape[1])
+        for first in range(0, shape[0], height):
+            last = min(shape[0], first + height)
+            told = f"{name}, rows {first} to {last - 1}"
+            scores = array_magnitude(self.source.read_rows(name, first, last), told)
+            stored = np.ascontiguousarray(scores[:, orders[1]])
+            found[first:last] = pattern.keep(stored)
+            total += float(stored.sum(dtype=np.float64))
+            kept += float(stored.sum(dtype=np.float64, where=found[first:last]))
+        self.kept[name] = kept / total if total else 1.0
+        return found[orders[0]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.layers)
