@@ -103,11 +103,12 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
         if told and options.kills and engine == "two processes":
             _killed(command, options.kills, told[0]["wall"] / 2)
         wall, cpu = _run(command)
-        seconds, _ = _searching(out)
+        seconds, searching = _searching(out)
         row = {
             "engine": engine,
             "wall": wall,
             "cpu": cpu,
+            "beside": cpu - searching,
             "to_one": cpu / told[0]["cpu"] if told else 1.0,
             "busy": seconds / wall / (1 if engine == "one process" else 2),
             "same_bytes": _same(out, first),

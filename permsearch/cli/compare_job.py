@@ -42,7 +42,7 @@ class Comparing:
             yield from compared(self.source, self.selection, self.solvers, self.options)
             return
         work = TensorComparison(self.source, self.solvers, self.options)
-        tasks = share_of(tensor_tasks(self.selection.chosen), self.share)
+        tasks = share_of(tensor_tasks(self.selection.chosen, self.options), self.share)
         if self.journal is not None:
             self._check_same_weights(self.journal)
         parts = each_part(tasks, work, self.executor, self.journal, hold=interrupts_wait)
@@ -55,12 +55,12 @@ class Comparing:
 
     def searches(self) -> int:
         """Return how many searches this run has to show."""
-        tasks = share_of(tensor_tasks(self.selection.chosen), self.share)
+        tasks = share_of(tensor_tasks(self.selection.chosen, self.options), self.share)
         return len(tasks) * len(self.solvers)
 
     def _check_same_weights(self, journal: Journal) -> None:
         """Refuse to mix weights: those of finished tensors must not have changed."""
-        tasks = tensor_tasks(self.selection.chosen)
+        tasks = tensor_tasks(self.selection.chosen, self.options)
         for name, part in journal.finished(tasks).items():
             if part.record["sha256"] != fingerprint(self.source.read(name)):
                 raise FileError(

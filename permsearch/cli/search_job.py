@@ -13,14 +13,13 @@ from permsearch.cli.progress import progress_bar
 from permsearch.cli.table import Table
 from permsearch.errors import ScoresError, UnsupportedProblem
 from permsearch.io.bundle_writer import BundleWriter
-from permsearch.io.fingerprint import fingerprint
 from permsearch.io.manifest import ANEW, MANIFEST, Damaged, Record
 from permsearch.io.select import Selection, Skipped, Unusable
 from permsearch.io.shares import Ended, Share
 from permsearch.io.source import TensorInfo, TensorSource
 from permsearch.io.times import KEYS as TIMES
 from permsearch.jobs import Executor, Outcome, Task, share_of
-from permsearch.jobs.tensors import TensorSearch, tensor_tasks
+from permsearch.jobs.tensors import TensorSearch, tensor_tasks, weight_fingerprint
 from permsearch.jobs.through import first_error
 from permsearch.provenance import provenance
 from permsearch.rows import COLUMNS, Row
@@ -44,7 +43,7 @@ class Job:
     @property
     def tasks(self) -> list[Task]:
         """What this run is to search, its share of everything."""
-        return share_of(tensor_tasks(self.selection.chosen), self.share)
+        return share_of(tensor_tasks(self.selection.chosen, self.options), self.share)
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
@@ -59,7 +58,8 @@ class Job:
         for task in self.tasks:
             record = self.writer.finished.get(task.name)
             if record is not None:
-                self.writer.check_same_weight(task.name, fingerprint(self.source.read(task.name)))
+                now = weight_fingerprint(self.source, task.payload, self.options)
+                self.writer.check_same_weight(task.name, now)
                 self._take_over(self.writer, record, task.payload)
         return len(self.rows)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from permsearch.compare import compare_tensor
 from permsearch.errors import ScoresError
 from permsearch.io.bundle_writer import packed
-from permsearch.io.fingerprint import fingerprint
+from permsearch.io.fingerprint import fingerprint, fingerprint_of
 from permsearch.io.parts import Part
 from permsearch.io.select import Skipped, Unusable
 from permsearch.io.source import TensorInfo, TensorSource
@@ -20,23 +20,38 @@ from permsearch.result import SearchResult
 from permsearch.rows import result_row
 from permsearch.search_all import SearchOptions
 from permsearch.solvers.base import Solver
+from permsearch.streaming.tensor import TensorRows, streams, tensor_part
 
-# Of one search, measured with `python -m benchmarks.jobs --memory`: float32 copies of the scores in
-# both layouts, 8-bit ones, the weight as it came; matrices of columns by columns; the interpreter.
+# Bytes of one search: float32 copies of the scores in both layouts, 8-bit ones, the weight as it
+# came; matrices of columns by columns; the interpreter and its libraries. `--memory` of the
+# benchmark `benchmarks.jobs` compares it with what searches take.
 _PER_ENTRY, _PER_PAIR, _BASE = 20, 16, 400 << 20
+_STREAMED = 2 << 30  # of one that goes through its tensor row by row
 
 
-def tensor_tasks(infos: Iterable[TensorInfo]) -> list[Task]:
+def tensor_tasks(infos: Iterable[TensorInfo], options: SearchOptions) -> list[Task]:
     """Return a task for each tensor; its cost is a guess that only decides which begins first."""
     return [
         Task(
             info.name,
             cost=float(info.size) * info.shape[1],
-            memory=_BASE + _PER_ENTRY * info.size + _PER_PAIR * info.shape[1] ** 2,
+            memory=_STREAMED if streams(info, options) else needed_memory(info),
             payload=info,
         )
         for info in infos
     ]
+
+
+def needed_memory(info: TensorInfo) -> int:
+    """Return the bytes that a search of a tensor needs, about, at the most."""
+    return _BASE + _PER_ENTRY * info.size + _PER_PAIR * info.shape[1] ** 2
+
+
+def weight_fingerprint(source: TensorSource, info: TensorInfo, options: SearchOptions) -> str:
+    """Return the fingerprint of a tensor as it stands now, in no more memory than its search."""
+    if streams(info, options):
+        return fingerprint_of(info.shape, (part for _, part in TensorRows(source, info).weights()))
+    return fingerprint(source.read(info.name))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,12 +83,16 @@ class TensorSearch:
 
     def prepare(self, info: TensorInfo) -> None:
         """Compile what the search needs, where its own times should not count that."""
-        if self.options.stop is None:
+        if self.options.stop is None and not streams(info, self.options):
             self.options.warm_up(self.source.read(info.name))
 
     def __call__(self, payload: TensorInfo | Sent) -> Part:
         """Return the record, the packed mask and the orders of a tensor."""
+        if isinstance(payload, TensorInfo) and streams(payload, self.options):
+            return tensor_part(self.source, payload, self.options)
         info, weight = _read(self.source, payload)
+        if streams(info, self.options):
+            return tensor_part(self.source, info, self.options, weight)
         result = self.options.search(weight, info.name)
         record = {
             **result_row(info.name, info.shape, result, solver=str(self.options.solver)),

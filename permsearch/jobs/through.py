@@ -59,8 +59,9 @@ def work_through(
     >>> from permsearch.io import open_tensors
     >>> from permsearch.search_all import SearchOptions
     >>> source = open_tensors({"w": ps.instances.gaussian(16, 8, seed=0)})
-    >>> tasks = tensor_tasks(map(source.info, source.names()))
-    >>> work = TensorSearch(source, SearchOptions(ps.NM(2, 4), "none"))
+    >>> options = SearchOptions(ps.NM(2, 4), "none")
+    >>> work = TensorSearch(source, options)
+    >>> tasks = tensor_tasks(map(source.info, source.names()), options)
     >>> work_through(tasks, work, executor(1))["w"].record["shape"]
     (16, 8)
     """

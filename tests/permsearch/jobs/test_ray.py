@@ -125,7 +125,7 @@ def test_arrays_in_memory_go_through_the_object_store(cluster: Any) -> None:
     """Weights that lie in no file are sent once, and searched as they are."""
     source = open_tensors({f"w{n}": ps.instances.gaussian(16, 32, seed=n) for n in range(3)})
     work = TensorSearch(source, SearchOptions(ps.NM(2, 4), "swap", ps.MaxSteps(50)))
-    tasks = tensor_tasks(map(source.info, source.names()))
+    tasks = tensor_tasks(map(source.info, source.names()), work.options)
     here, there = (work_through(tasks, work, engine) for engine in (Serial(), OnRay(2)))
     for name, part in here.items():
         assert there[name].record["sha256"] == part.record["sha256"]
@@ -154,7 +154,7 @@ def test_files_that_cannot_be_sent_are_outcomes(cluster: Any, tmp_path: Path) ->
     path = tmp_path / "gone.npz"
     np.savez(path, w=ps.instances.gaussian(8, 16, seed=0))
     work = TensorSearch(open_tensors(path), SearchOptions(ps.NM(2, 4), "none"))
-    tasks = tensor_tasks([work.source.info("w")])
+    tasks = tensor_tasks([work.source.info("w")], work.options)
     path.unlink()
     (outcome,) = OnRay(2, send=True).run(work, tasks, lambda task: None)
     assert isinstance(outcome.error, FileError)
