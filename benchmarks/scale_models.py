@@ -7,7 +7,7 @@ machine that runs this, and what 1, 16 and 1,000 cores make of it. Nothing is se
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from permsearch.planning import Cost, Speed, cost_of, measure
 from permsearch.planning.costs import Shape
@@ -15,7 +15,7 @@ from permsearch.planning.speed import TYPICAL
 from permsearch.streaming.stream import MEMORY
 
 _WIDE = 1 << 25  # entries of a stack that is read row by row here, as `--solver coarse` may choose
-_CORES_OF_A_NODE = 16  # that can share one search: its kernels run on threads
+_NODE = 16  # cores that can share one search: its distances run on threads, the rest does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ def main() -> None:
         for kind in kinds:
             cost = kind.cost(speed)
             seconds = cost.cpu or 0.0
-            total, longest = total + kind.count * seconds, max(longest, seconds)
+            alone = kind.cost(replace(speed, distances=1e18)).cpu or 0.0
+            total += kind.count * seconds
+            longest = max(longest, alone + (seconds - alone) / _NODE)
             parts = f"{kind.parts} x " if kind.parts > 1 else ""
             print(
                 f"| {model} | {kind.name} | {kind.count:,} | {parts}{kind.columns} x {kind.rows:,} "
@@ -111,7 +113,7 @@ def main() -> None:
     print("\n| model | weights scored | CPU s a billion | 1 core | 16 cores | 1,000 cores |")
     print("| --- | --- | --- | --- | --- | --- |")
     for model, weights, total, longest in totals:
-        times = [clock(max(total / n, longest / min(n, _CORES_OF_A_NODE))) for n in (1, 16, 1000)]
+        times = [clock(total if n == 1 else max(total / n, longest)) for n in (1, 16, 1000)]
         price = total / weights * 1e9
         print(f"| {model} | {weights / 1e9:.1f} B | {price:.0f} | {' | '.join(times)} |")
 
