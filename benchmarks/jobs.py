@@ -93,8 +93,11 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     """Return a row for each engine."""
     path = folder / "weights.npz"
     rows, columns = options.shape
-    weights = {f"w{n}": instances.gaussian(rows, columns, seed=n) for n in range(options.tensors)}
-    np.savez(path, **{name: weight.astype(np.float32) for name, weight in weights.items()})
+    weights: dict[str, Any] = {
+        f"w{n}": instances.gaussian(rows, columns, seed=n).astype(np.float32)
+        for n in range(options.tensors)
+    }
+    np.savez(path, **weights)
     told: list[dict[str, Any]] = []
     first = folder / "one process"
     for engine in options.engines or _ENGINES:
@@ -108,7 +111,8 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
             "engine": engine,
             "wall": wall,
             "cpu": cpu,
-            "beside": cpu - searching,
+            # what threads tell of a search counts the whole process
+            "beside": None if engine == "two threads" else cpu - searching,
             "to_one": cpu / told[0]["cpu"] if told else 1.0,
             "busy": seconds / wall / (1 if engine == "one process" else 2),
             "same_bytes": _same(out, first),

@@ -101,7 +101,7 @@ def _limit(threads: int) -> None:
     """Let the kernels of this thread use that many threads of their own."""
     import numba
 
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(threads, numba.get_num_threads()))
 
 
 def outcome_of(work: Work, task: Task) -> Outcome:

@@ -74,7 +74,9 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
         yield
         return
     address = address or os.environ.get("RAY_ADDRESS")
-    own = {"num_cpus": workers or None, "include_dashboard": False} if address is None else {}
+    own: dict[str, Any] = {}
+    if address is None:
+        own = {"num_cpus": workers or None, "include_dashboard": False}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked to tell Ray's makers
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
