@@ -45,49 +45,44 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.fixture(scope="module", params=[PERMUTE, PRUNE], ids=["permute", "prune"])
-def calm(
-    request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[tuple[str, ...], dict[str, bytes]]:
-    """Return a command, and the files that its serial run writes."""
+@pytest.fixture(scope="module")
+def calm(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that a serial `permute` writes; its journal lies beside, in job."""
     out = tmp_path_factory.mktemp("calm") / "out"
-    assert run(request.param, model, out).exit_code == 0
-    assert not out.with_name("out.job").exists()
-    return request.param, files(out)
+    assert run(PERMUTE, model, out, "--job", out.with_name("job")).exit_code == 0
+    return out
 
 
-def test_workers_change_no_byte(calm: Any, model: Path, tmp_path: Path) -> None:
+def test_workers_change_no_byte(calm: Path, model: Path, tmp_path: Path) -> None:
     """Two processes write the folder of one; the job folder goes when it is whole."""
-    command, expected = calm
-    result = run(command, model, tmp_path / "out", "--workers", 2)
+    result = run(PERMUTE, model, tmp_path / "out", "--workers", 2)
     assert result.exit_code == 0, result.output
-    assert files(tmp_path / "out") == expected
+    assert files(tmp_path / "out") == files(calm)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_shares_change_no_byte(calm: Any, model: Path, tmp_path: Path) -> None:
+def test_shares_change_no_byte(model: Path, tmp_path: Path) -> None:
     """Shares search, each in its turn, and the command without --shard writes the folder."""
-    command, expected = calm
     out = tmp_path / "out"
     for index in (2, 1):
-        result = run(command, model, out, "--shard", f"{index}/2")
+        result = run(PRUNE, model, out, "--shard", f"{index}/2")
         assert result.exit_code == 0, result.output
         assert f"share {index}/2 is finished" in result.stderr
         assert not out.exists()
     merged = CliRunner().invoke(cli, ["merge", str(tmp_path / "out.job")])
     assert f"2 shares are finished in {tmp_path / 'out.job'}" in merged.stderr
-    result = run(command, model, out)
+    result = run(PRUNE, model, out)
     assert "searches are finished in" in result.stderr
-    assert files(out) == expected
+    assert run(PRUNE, model, tmp_path / "serial").exit_code == 0
+    assert files(out) == files(tmp_path / "serial")
 
 
-def test_a_job_folder_of_its_own_stays(model: Path, tmp_path: Path) -> None:
+def test_a_job_folder_of_its_own_stays(calm: Path, model: Path, tmp_path: Path) -> None:
     """With --job the journal is kept: another output takes all from it, other settings none."""
-    job = ("--job", tmp_path / "job")
-    run(PERMUTE, model, tmp_path / "first", *job)
+    job = ("--job", calm.with_name("job"))
     again = run(PERMUTE, model, tmp_path / "second", *job)
     assert "searches are finished in" in again.stderr
-    assert files(tmp_path / "first") == files(tmp_path / "second")
+    assert files(tmp_path / "second") == files(calm)
     other = run(PERMUTE, model, tmp_path / "third", *job, "--seed", 5)
     assert other.exit_code == 1
     assert "a job made with seed 0 (now 5)" in other.stderr
@@ -95,7 +90,7 @@ def test_a_job_folder_of_its_own_stays(model: Path, tmp_path: Path) -> None:
     assert "holds a job of `permsearch permute`" in wrong.stderr
 
 
-def test_a_killed_permutation_goes_on(model: Path, tmp_path: Path, root: Path) -> None:
+def test_a_killed_permutation_goes_on(calm: Path, model: Path, tmp_path: Path, root: Path) -> None:
     """Killed in between, also with a half-written folder beside, the command goes on to the end."""
     out, job = tmp_path / "out", tmp_path / "out.job"
     command = ["permute", str(model), *PERMUTE[1:], "--out", str(out)]
@@ -115,6 +110,5 @@ def test_a_killed_permutation_goes_on(model: Path, tmp_path: Path, root: Path) -
         result = run(PERMUTE, model, out)
         assert result.exit_code == 0, result.output
         assert "searches are finished in" in result.stderr
-    run(PERMUTE, model, tmp_path / "whole")
-    assert files(out) == files(tmp_path / "whole")
+    assert files(out) == files(calm)
     assert not half.exists()
