@@ -7,7 +7,7 @@ memory as one block, as it would without streaming.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +26,9 @@ Row = dict[str, Any]
 
 COLUMNS, ROWS = 4096, 32768
 WAYS = {
-    "one block in memory": {"height": ROWS, "memory": 1 << 40},
-    "blocks in memory": {"height": BLOCK_ROWS, "memory": 1 << 40},
-    "blocks in a file": {"height": BLOCK_ROWS, "memory": 0},
+    "one block in memory": StreamOptions(height=ROWS, memory=1 << 40),
+    "blocks in memory": StreamOptions(height=BLOCK_ROWS, memory=1 << 40),
+    "blocks in a file": StreamOptions(height=BLOCK_ROWS, memory=0),
 }
 
 
@@ -48,10 +48,11 @@ def tables(rows: ArrayRows) -> Iterator[Row]:
     order, groups = np.arange(COLUMNS), np.arange(COLUMNS // 4)
     first: float | None = None
     for way, how in WAYS.items():
-        budget, height = how["memory"], how["height"]
-        with levels_of(rows, 3.0 / 255, budget=budget, height=height) as levels:
+        with levels_of(rows, 3.0 / 255, budget=how.memory, height=how.height) as levels:
             table = SwapTable(levels, 2, 4, Processor())
-            seconds = _timed(lambda table=table: table.refresh(order, groups))
+            start = time.process_time()
+            table.refresh(order, groups)
+            seconds = time.process_time() - start
         first = seconds if first is None else first
         yield {"way": way, "cpu_seconds": seconds, "ratio": seconds / first}
 
@@ -60,7 +61,7 @@ def searches(rows: ArrayRows) -> Iterator[Row]:
     """Yield the CPU seconds of whole searches, levels and exact values included."""
     first: float | None = None
     for way, how in WAYS.items():
-        found = search_rows(rows, ps.NM(2, 4), StreamOptions(**how))
+        found = search_rows(rows, ps.NM(2, 4), how)
         first = found.cpu if first is None else first
         yield {
             "way": way,
@@ -83,18 +84,12 @@ def samples(rows: ArrayRows) -> Iterator[Row]:
         }
 
 
-def _timed(call: Callable[[], object]) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
-
-
 def measure(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Row]]]:
     """Yield the tables."""
     del options
     small = ArrayRows([np.abs(ps.instances.gaussian(64, 64, seed=0))])
     for how in WAYS.values():  # compile first
-        search_rows(small, ps.NM(2, 4), StreamOptions(**how))
+        search_rows(small, ps.NM(2, 4), how)
     rows = source()
     yield "streaming_tables", tables(rows)
     yield "streaming_searches", searches(rows)

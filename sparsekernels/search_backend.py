@@ -87,8 +87,8 @@ def _floats(rows: NDArray[np.uint8], device: torch.device) -> torch.Tensor:
 
 def _sums(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Return the distances, added up over runs of columns that float32 sums exactly."""
-    parts = zip(left.split(_EXACT, 1), right.split(_EXACT, 1), strict=True)
     total = torch.zeros(len(left), len(right), dtype=torch.int32, device=left.device)
-    for a, b in parts:
+    for first in range(0, left.shape[1], _EXACT):
+        a, b = left[:, first : first + _EXACT], right[:, first : first + _EXACT]
         total += torch.cdist(a, b, p=1.0).to(torch.int32)
     return total.cpu()

@@ -121,7 +121,7 @@ def _threshold(row: Any, keep: int, bins: Any) -> float:
         if above >= keep:
             break
     share = (above - keep) / bins[b]  # of the bin's entries that lie below
-    return (b + share) / scale
+    return float((b + share) / scale)
 
 
 @njit(cache=True, nogil=True)

@@ -125,7 +125,8 @@ def held_levels(columns: NDArray[np.float32], step: float, height: int = BLOCK_R
         block = padded_bytes(*part.shape)
         round_levels(part, np.float32(1 / step), np.float32(255), block)
         held.append(block)
-    return HeldLevels(*columns.shape, tuple(held))
+    count, rows = columns.shape
+    return HeldLevels(count, rows, tuple(held))
 
 
 def step_of(seen: Survey, n: int, m: int, rows: int) -> float:
@@ -186,7 +187,7 @@ def levels_of(
 
 
 def _write(file: IO[bytes], block: Bytes) -> None:
-    view = memoryview(block).cast("B")
+    view = block.data.cast("B")
     while view:
         view = view[os.write(file.fileno(), view) :]
 
