@@ -77,6 +77,7 @@ class BundleWriter:
         self.settings: dict[str, Any] = plain(settings)
         self._source = source
         self._open = False
+        self._whole = False
         check_writable(self.folder)
         self._lock = FolderLock(self.folder, None if share is None else share.name)
         try:
@@ -166,7 +167,12 @@ class BundleWriter:
         return MaskBundle.load(self.folder)
 
     def end_share(self, end: Ended) -> None:
-        """Say on the disk that a share of the work has come to its end; merging waits for all."""
+        """Say on the disk that a share of the work has come to its end; merging waits for all.
+
+        A bundle that is whole, and to which the share added nothing, stays as it is.
+        """
+        if self._whole and not self._open:
+            return
         self._open_manifest()
         write_end(self.folder / PARTS, end)
 
@@ -183,6 +189,7 @@ class BundleWriter:
         manifest = read_manifest(self.folder)
         refuse_other_run(self.folder, manifest, self.settings, self._source)
         bundle = MaskBundle.load(self.folder, partial=True)
+        self._whole = bundle.complete
         return {name: bundle.stored(name) for name in bundle}
 
     def _check_ours(self) -> None:

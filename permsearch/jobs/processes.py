@@ -14,10 +14,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import IO, Any
 
 from permsearch.errors import WorkerDied
 from permsearch.jobs.dispatch import Outcomes, Started, dispatch
@@ -66,7 +67,7 @@ class _Slots:
 
     def __init__(self, size: int, work: Work, threads: int) -> None:
         self.size = size
-        self._work = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
+        self._work = _unnamed(pickle.dumps(work, pickle.HIGHEST_PROTOCOL))
         self._environment = worker_environment(threads)
         self._idle: list[_Worker] = []
         self._busy: dict[Connection, tuple[_Worker, Task]] = {}
@@ -100,15 +101,16 @@ class _Slots:
             worker.end()
         self._idle.clear()
         self._busy.clear()
+        self._work.close()
 
 
 class _Worker:
     """One process and the two connections to it: tasks, and the sign that we are alive."""
 
-    def __init__(self, work: bytes, environment: Mapping[str, str]) -> None:
+    def __init__(self, work: IO[bytes], environment: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair()
         alive, watched = socket.socketpair()
-        numbers = [theirs.fileno(), watched.fileno()]
+        numbers = [work.fileno(), theirs.fileno(), watched.fileno()]
         command = [sys.executable, "-c", _BOOT, json.dumps(sys.path), *map(str, numbers)]
         with theirs, watched:
             self._process = subprocess.Popen(
@@ -121,15 +123,11 @@ class _Worker:
             )
         self.tasks = Connection(ours.detach())
         self._alive = Connection(alive.detach())
-        self._send(work)
 
     def send(self, payload: Any) -> None:
         """Hand over a payload; a worker that is gone is noticed when it does not answer."""
-        self._send(pickle.dumps(payload, pickle.HIGHEST_PROTOCOL))
-
-    def _send(self, data: bytes) -> None:
         try:
-            self.tasks.send_bytes(data)
+            self.tasks.send_bytes(pickle.dumps(payload, pickle.HIGHEST_PROTOCOL))
         except (BrokenPipeError, ConnectionResetError):
             return
 
@@ -162,5 +160,19 @@ def how_it_ended(code: int) -> str:
 
 
 def worker_environment(threads: int) -> dict[str, str]:
-    """Return this process's environment with that many threads for kernels and libraries."""
-    return {**os.environ, **dict.fromkeys(_THREADS, str(threads))}
+    """Return this process's environment with that many threads, or fewer if it says so itself."""
+    asked = {kind: os.environ.get(kind, "") for kind in _THREADS}
+    own = {kind: min(threads, int(n)) if n.isdecimal() else threads for kind, n in asked.items()}
+    return {**os.environ, **{kind: str(max(1, count)) for kind, count in own.items()}}
+
+
+def _unnamed(data: bytes) -> IO[bytes]:
+    """Return a file without a name, for every worker to read what would fill its connection."""
+    file: IO[bytes]
+    if hasattr(os, "memfd_create"):  # not on the disk, which may be full
+        file = os.fdopen(os.memfd_create("work"), "w+b")
+    else:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the workers
+    file.write(data)
+    file.flush()
+    return file

@@ -9,20 +9,29 @@ import threading
 from multiprocessing.connection import Connection
 
 from permsearch.io.parts import Part
-from permsearch.jobs.task import call, prepare
+from permsearch.jobs.task import Work, call, prepare
 
 
 def main() -> None:
-    """Serve the connections whose numbers the command line tells, until the other end is gone."""
-    tasks, alive = (Connection(int(number)) for number in sys.argv[-2:])
+    """Serve the files whose numbers the command line tells, until the other end is gone."""
+    work, *others = map(int, sys.argv[-3:])
+    tasks, alive = map(Connection, others)
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
-    serve(tasks)
+    serve(tasks, pickle.loads(_content(work)))
 
 
-def serve(connection: Connection) -> None:
-    """Take a work, then payloads; send what comes of each."""
+def _content(file: int) -> bytes:
+    """Return all of a file that others read at the same time, from its start."""
+    parts, position = [], 0
+    while part := os.pread(file, 1 << 28, position):
+        parts.append(part)
+        position += len(part)
+    return b"".join(parts)
+
+
+def serve(connection: Connection, work: Work) -> None:
+    """Take payloads; send what comes of each."""
     try:
-        work = pickle.loads(connection.recv_bytes())
         ready = False
         while True:
             payload = connection.recv()

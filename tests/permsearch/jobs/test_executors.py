@@ -73,12 +73,14 @@ def test_an_error_that_cannot_be_pickled_is_told_in_words(tmp_path: Path) -> Non
     assert found["t0"].error is None
 
 
-def test_workers_share_the_cores(tmp_path: Path) -> None:
-    """The threads of kernels and libraries are limited in every worker."""
+def test_workers_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of kernels and libraries are limited in every worker, and never more than asked."""
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
     (outcome,) = Processes(1, threads=3).run(
         Squares(tmp_path), numbers("threads"), lambda task: None
     )
-    assert str(outcome.error) == "3,3"
+    assert str(outcome.error) == "3,2"
 
 
 def test_leaving_early_ends_the_workers(tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ def test_shares_merge_to_the_same_bytes(model: Path, whole: Path, tmp_path: Path
     assert "could not be searched: b.broken" in merged.stderr
     assert contents(out) == contents(whole)
     assert not (out / "parts").exists()
+    search(model, out, "--shard", "2/3")
+    assert contents(out) == contents(whole)
     assert "whole bundle already" in run("merge", out).stderr
 
 
