@@ -140,6 +140,37 @@ def _searching(out: Path) -> tuple[float, float]:
     return sum(t["seconds"] for t in times), sum(t["cpu_seconds"] for t in times)
 
 
+def _loaded(number: int) -> int:
+    """Load what a search needs, as a task of Ray."""
+    import numba
+
+    import permsearch.jobs.tensors
+
+    del numba, permsearch
+    return number
+
+
+def ray_alone(wait: float) -> dict[str, Any]:
+    """Return the CPU seconds of a Ray of two workers that does nothing: begun, and a second."""
+    import logging
+
+    before = time.process_time()
+    import ray
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    with Watched() as watched:
+        ray.init(num_cpus=2, include_dashboard=False, logging_level=logging.ERROR)
+        own = time.process_time() - before
+        task = ray.remote(_loaded)
+        ray.get([task.remote(number) for number in range(8)])
+        time.sleep(2 * _LOOK)
+        begun, at = watched.cpu, time.perf_counter()
+        time.sleep(wait)
+        idle = (watched.cpu - begun) / (time.perf_counter() - at)
+        ray.shutdown()
+    return {"command": own, "others": begun, "each_second": idle}
+
+
 def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     """Return a row for each engine."""
     path = folder / "weights.npz"
@@ -187,8 +218,12 @@ def main() -> None:
     parser.add_argument("--solver", default="anneal")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--kills", type=int, default=0, help="of two processes, before they finish")
+    parser.add_argument("--ray-alone", action="store_true", help="only what an idle Ray costs")
     parser.add_argument("--json", type=Path, default=Path("out/jobs.json"))
     options = parser.parse_args()
+    if options.ray_alone:
+        print("  ".join(f"{key}={value:.3f}" for key, value in ray_alone(20.0).items()))
+        return
     ctypes.CDLL(None, use_errno=True).prctl(_ADOPT, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(options, Path(folder))
