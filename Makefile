@@ -16,7 +16,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
-.PHONY: help install demo test lint format bench bench-kernels constraints clean
+.PHONY: help install demo test lint format docs bench bench-kernels constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo 'make test    install if needed, then run the tests'
 	@echo 'make lint    ruff (rules and format) and mypy --strict'
 	@echo 'make format  rewrite the sources the way ruff formats them'
+	@echo 'make docs    the pages and the API reference, into docs/_build; warnings are errors'
 	@echo 'make bench   quality and time of every method, kernel throughput (takes long)'
 	@echo 'make bench-kernels  packed layers against dense ones (minutes, on a quiet machine)'
 	@echo 'make clean   remove .venv, caches, builds and what the demo wrote'
@@ -58,11 +59,16 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# HTML alone; what the pages' code does is tested by `make test`.
+docs: $(STAMP)
+	$(BIN)/sphinx-build -b html -W --keep-going -q -j auto docs docs/_build/html
+	@echo 'open docs/_build/html/index.html'
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks throughput ladder window --page docs/benchmarks.md $(BENCH_FLAGS)
 
 bench-kernels: $(STAMP)
-	$(BIN)/python -m benchmarks.kernels --page docs/kernels.md $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.kernels --threads 2 --page docs/benchmarks.md --page docs/kernels.md $(BENCH_FLAGS)
 
 # The comment lines at the top stay; a local tag such as +cpu would tie the file to one index.
 constraints: $(STAMP)

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
 
 PACKAGES = ("permsearch", "pruning", "sparsekernels")
-TRY_IT = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import permsearch, pruning, sparsekernels
-places = [module.__file__ for module in (permsearch, pruning, sparsekernels)]
-assert all(place.startswith(sys.argv[1]) for place in places), places
-import numpy
-result = permsearch.search(numpy.eye(8) + 1, "2:4", stop=permsearch.MaxSteps(5))
-assert result.score >= result.baseline, result
-import torch
-from sparsekernels import build
-assert build.cpu_kernels() is not None, "the wheel's kernels do not compile"
-packed = sparsekernels.pack(torch.eye(8), None, "vector:8@1")
-assert torch.equal(sparsekernels.linear(torch.ones(20, 8), packed), torch.ones(20, 8))
+SMOKE = Path(__file__).with_name("smoke.py")
+# What a user's type checker has to find out about the installed library.
+USER = """
+import permsearch as ps
+
+result = ps.search([[1.0, 2.0, 3.0, 4.0]], "2:4")
+reveal_type(result.retained)
+ps.search([[1.0]], 24)
 """
 
 
@@ -50,19 +45,61 @@ def check_names(wheel: Path) -> None:
         sys.exit(f"{wheel.name}: missing {missing}, not in the repository {extra}")
 
 
-def check_it_runs(wheel: Path) -> None:
-    """Fail unless the unpacked wheel imports and searches without the repository."""
-    with tempfile.TemporaryDirectory() as folder:
-        zipfile.ZipFile(wheel).extractall(folder)
-        subprocess.run([sys.executable, "-c", TRY_IT, folder], cwd=folder, check=True)
+def installed(wheel: Path, folder: Path) -> Path:
+    """Install the wheel into a fresh environment beside our dependencies; return its Python.
+
+    The environment sees the packages of the one that runs this, but neither the repository nor
+    its editable install: a path in a .pth file brings no further .pth files.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    own = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+    (own / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-qq", "--no-deps"]
+    subprocess.run([*pip, "--no-index", str(wheel.resolve())], check=True)
+    return python
+
+
+def check_it_runs(python: Path, folder: Path) -> None:
+    """Fail unless everything works once in the fresh environment, away from the repository."""
+    subprocess.run([python, SMOKE, python.parents[1]], cwd=folder, check=True)
+    program = python.with_name("permsearch")
+    told = subprocess.check_output([program, "--help"], text=True, cwd=folder)
+    lost = [name for name in ("search", "permute", "prune", "doctor") if f"  {name} " not in told]
+    if lost:
+        sys.exit(f"the installed command lacks {lost}:\n{told}")
+
+
+def check_requirements() -> None:
+    """Fail if something that permsearch requires is missing here, or of a wrong version.
+
+    Packages of weights are installed without what they require, on purpose: others may complain.
+    """
+    pip = [sys.executable, "-m", "pip", "check"]
+    told = subprocess.run(pip, capture_output=True, text=True, check=False).stdout
+    ours = [line for line in told.splitlines() if line.startswith("permsearch ")]
+    if ours:
+        sys.exit("\n".join(ours))
+
+
+def check_types(python: Path, folder: Path) -> None:
+    """Fail unless a user's mypy sees the types of the installed library."""
+    (folder / "user.py").write_text(USER, "utf-8")
+    mypy = [sys.executable, "-m", "mypy", "--python-executable", str(python), "--strict"]
+    options = ["--follow-imports=silent", "--cache-dir", str(folder / "cache"), "user.py"]
+    found = subprocess.run([*mypy, *options], cwd=folder, capture_output=True, text=True).stdout
+    wanted = ('Revealed type is "float"', 'has incompatible type "int"; expected "str | Pattern"')
+    lacking = [text for text in wanted if text not in found.replace("builtins.", "")]
+    if lacking or "py.typed" in found:
+        sys.exit(f"types are not seen: {lacking} is not in\n{found}")
 
 
 def check_archive(archive: Path) -> None:
     """Fail unless the source archive holds what a build needs."""
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
-    missing = {"pyproject.toml", "LICENSE", "README.md", *(f"{p}/py.typed" for p in PACKAGES)}
-    missing -= names
+    tracked = subprocess.check_output(["git", "ls-files", "--", *PACKAGES], text=True).splitlines()
+    missing = {"pyproject.toml", "LICENSE", "README.md", *tracked} - names
     if missing:
         sys.exit(f"{archive.name} lacks {sorted(missing)}")
 
@@ -72,10 +109,15 @@ def main() -> None:
     folder = Path(sys.argv[1])
     wheel, archive = only(folder, "*.whl"), only(folder, "*.tar.gz")
     check_names(wheel)
-    check_it_runs(wheel)
     check_archive(archive)
+    check_requirements()
+    with tempfile.TemporaryDirectory() as made:
+        python = installed(wheel, Path(made) / "environment")
+        check_it_runs(python, Path(made))
+        check_types(python, Path(made))
     print(
         f"{wheel.name} and {archive.name} hold the three packages and nothing else; the wheel runs"
+        " and tells its types"
     )
 
 

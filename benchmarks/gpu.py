@@ -1,9 +1,10 @@
 """One script for a few minutes with a GPU: ``python -m benchmarks.gpu --out out/gpu.jsonl``.
 
-In the order of what matters most if time runs out: correctness, the chip's ceilings, a grid of
-layer shapes against dense cuBLAS, PyTorch's 2:4 (cuSPARSELt or CUTLASS), Triton BSR and a short
-Triton kernel of Shfl-BW, and then the sanitizer. Each result is written as it comes, one JSON
-object a line; a step that fails is a line with its error. It has not been run on a GPU yet.
+In the order of what matters most if time runs out: correctness, the chip's ceilings, some
+convolutions against cuDNN, a grid of layer shapes against dense cuBLAS, PyTorch's 2:4 (cuSPARSELt
+or CUTLASS), Triton BSR and a short Triton kernel of Shfl-BW, and then the sanitizer. Each result is
+written as it comes, one JSON object a line; a step that fails is a line with its error. It has not
+been run on a GPU yet.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,13 @@ from torch import Tensor
 
 import sparsekernels as sk
 from benchmarks import machine
+from sparsekernels import build
+from sparsekernels.ops import cuda, semi
+from sparsekernels.ops.cuda import with_words
 from sparsekernels.timing import random_mask
 
 Row = dict[str, Any]
+Way = tuple[str, Callable[[int], Any]]
 # Feed-forward and attention of BERT-base, ViT-L and a large language model's small layer.
 SHAPES = ((3072, 768), (768, 3072), (768, 768), (4096, 1024), (1024, 4096), (4096, 4096))
 TOKENS = (128, 1024, 8192)
@@ -35,6 +41,9 @@ PATTERNS = (
     "128:2:16",
     "tile:128@0.25",
 )
+# Convolutions of ResNet-50 and of a smaller one, 3 x 3: out, in, height and width.
+CONVS = ((256, 256, 14), (128, 128, 28), (512, 512, 7))
+BATCH = 32
 EACH = 0.15  # seconds for a case
 ROTATED = 8  # sets of activations, so that none is in the cache already
 
@@ -122,15 +131,41 @@ def grid(log: Log) -> None:
             place: Row = {"shape": "x".join(map(str, shape)), "tokens": tokens}
             log.attempt("grid", timed(_dense(xs, weight)), **place, way="dense")
             for pattern in PATTERNS:
-                for way, run in _ways(pattern, weight.cpu(), xs):
-                    log.attempt("grid", timed(run), **place, pattern=pattern, way=way)
+                told = {**place, "pattern": pattern}
+                for way, run in _safely(log, told, _ways(pattern, weight.cpu(), xs)):
+                    log.attempt("grid", timed(run), **told, way=way)
+
+
+def convolutions(log: Log) -> None:
+    """Write a line for each convolution and way: cuDNN's dense one, ours by address."""
+    for out, channels, size in CONVS:
+        xs = [torch.randn(BATCH, channels, size, size).cuda().bfloat16() for _ in range(2)]
+        shape = (out, channels, 3, 3)
+        weight = torch.randn(shape).bfloat16()
+        place: Row = {"shape": "x".join(map(str, shape)), "input": "x".join(map(str, xs[0].shape))}
+        for pattern in ("vector:64@0.25", "2:4"):
+            told = {**place, "pattern": pattern}
+            for way, run in _safely(log, told, _conv_ways(pattern, weight, xs)):
+                log.attempt("convolutions", timed(run), **told, way=way)
+
+
+def _conv_ways(pattern: str, weight: Tensor, xs: list[Tensor]) -> Iterator[Way]:
+    packed = sk.pack(weight, random_mask(pattern, weight.shape, 0), pattern).to("cuda")
+    dense, layer = packed.unpack(), sk.SparseConv2d(packed, padding=1).requires_grad_(False)
+    yield "dense", lambda i: torch.nn.functional.conv2d(xs[i % 2], dense, padding=1)
+    yield "ours", lambda i: layer(xs[i % 2])
+
+
+def _safely(log: Log, place: Row, ways: Iterator[Way]) -> Iterator[Way]:
+    """Yield ways; what goes wrong in preparing one becomes a line and ends them."""
+    try:
+        yield from ways
+    except Exception as error:  # noqa: BLE001  (a bench must go on)
+        log.write("grid", **place, error=f"{type(error).__name__}: {str(error)[:300]}")
 
 
 def _dense(xs: list[Tensor], weight: Tensor) -> Callable[[int], Tensor]:
     return lambda i: torch.nn.functional.linear(xs[i], weight)
-
-
-Way = tuple[str, Callable[[int], Any]]
 
 
 def _ways(pattern: str, weight: Tensor, xs: list[Tensor]) -> Iterator[Way]:
@@ -151,13 +186,17 @@ def _ways(pattern: str, weight: Tensor, xs: list[Tensor]) -> Iterator[Way]:
 
 
 def _torch_two_of_four(packed: sk.NMWeight, xs: list[Tensor]) -> Iterator[Way]:
-    """Yield PyTorch's two; they are private operators, of which there is no public form."""
-    values, words = packed.cutlass()
-    cutlass = torch.ops.aten._sparse_semi_structured_linear  # noqa: SLF001
-    yield "torch 2:4 (CUTLASS)", lambda i: cutlass(xs[i], values, words)
-    held = torch.ops.aten._cslt_compress(packed.unpack())  # noqa: SLF001
-    columns, product = [x.t().contiguous() for x in xs], torch.ops.aten._cslt_sparse_mm  # noqa: SLF001
-    yield "torch 2:4 (cuSPARSELt)", lambda i: product(held, columns[i])
+    """Yield our own kernel, which `SparseLinear` passes over here, and PyTorch's two."""
+    columns, out = [x.t().contiguous() for x in xs], packed.shape[0]
+    weight = (packed.values, with_words(packed.operands, packed.values.shape[1]), out)
+    yield "ours, mma.sp", lambda i: cuda.product(build.cuda_kernels(), columns[i], *weight)
+    for kind, there in (("cutlass", semi.has_cutlass()), ("cusparselt", semi.has_cusparselt())):
+        if there:
+            yield f"torch 2:4 ({kind})", partial(_by_torch, kind, packed, xs)
+
+
+def _by_torch(kind: str, packed: sk.NMWeight, xs: list[Tensor], i: int) -> Tensor:
+    return semi.linear(kind, xs[i], packed.values, packed.operands, None)
 
 
 def _triton_bsr(weight: Tensor, xs: list[Tensor]) -> Iterator[Way]:
@@ -192,6 +231,7 @@ def main() -> None:
     log.write("machine", **machine.describe(), device=torch.cuda.get_device_name())
     log.attempt("correctness", correctness)
     log.attempt("ceilings", ceilings)
+    convolutions(log)
     grid(log)
     log.attempt("sanitizer", sanitizer)
 

@@ -163,7 +163,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="for each case")
     parser.add_argument("--bfloat16", action="store_true", help="time that type as well")
     parser.add_argument("--json", type=Path, default=Path("out/kernels.json"))
-    parser.add_argument("--page", type=Path, help="Markdown page whose tables to make anew")
+    parser.add_argument(
+        "--page", type=Path, action="append", default=[], help="Markdown page to renew; may repeat"
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"unknown part {unknown.pop()!r}; choose from {', '.join(PARTS)}")
@@ -186,9 +188,9 @@ def _write(arguments: argparse.Namespace, found: dict[str, Any]) -> None:
     """Write what there is so far."""
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    if arguments.page:
-        text = arguments.page.read_text(encoding="utf-8")
-        arguments.page.write_text(kernel_tables.render(text, found), encoding="utf-8")
+    for page in arguments.page:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(kernel_tables.render(text, found), encoding="utf-8")
 
 
 PARTS: dict[str, Callable[..., Iterator[Row]]] = {

@@ -102,6 +102,8 @@ def smollm2() -> nn.Module:
         num_attention_heads=9,
         num_key_value_heads=3,
         rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": 100000.0},
+        max_position_embeddings=8192,
         tie_word_embeddings=True,
         use_cache=False,
     )

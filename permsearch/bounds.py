@@ -20,13 +20,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from permsearch.errors import ProblemError, unknown
+from permsearch.errors import unknown
 from permsearch.layout import taps_as_rows
 from permsearch.limits.rounding import ROUNDING, up
 from permsearch.limits.rows import row_bound
 from permsearch.limits.terms import ceiling, term_limit
 from permsearch.limits.value import Bound
-from permsearch.problem import Problem, Term
+from permsearch.problem import Problem, Term, check_problem
 from permsearch.stack import Piece, obstacle, pieces
 from permsearch.stop import Horizon, Progress, StoppingCriterion, check_criterion
 
@@ -87,11 +87,9 @@ def bound(
     >>> round(limit.value, 6), limit.kind, limit.proves(5.0)
     (5.0, 'row', True)
     """
-    if not isinstance(problem, Problem):
-        raise ProblemError(
-            f"bound takes a Problem, got a {type(problem).__name__}; for one weight use "
-            "bound(single(weight, '2:4')), or the bound of a search's result."
-        )
+    check_problem(
+        problem, "bound", "bound(single(weight, '2:4')), or the bound of a search's result"
+    )
     if stop is not None:
         check_criterion(stop)
     if method not in METHODS:

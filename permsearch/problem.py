@@ -57,6 +57,12 @@ class Term:
     ) -> None:
         checked = frozen_scores(scores, name)
         parsed = parse_pattern(pattern)
+        for axis, variable in (("rows", rows), ("cols", cols)):
+            if not (variable is None or isinstance(variable, str)):
+                raise ProblemError(
+                    f"{axis} of a term is the name of a variable or None, got {variable!r}; its "
+                    "domain, or an order to start from, belongs to the problem."
+                )
         try:
             parsed.check(checked.shape)
         except PatternError as error:
@@ -273,5 +279,14 @@ def random_solution(problem: Problem, *, seed: int = 0) -> Solution:
     >>> sorted(ps.random_solution(problem, seed=1)["cols"].tolist())
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
+    check_problem(problem, "random_solution", "random_solution(single(weight, '2:4'))")
     rng = np.random.default_rng(checked_seed(seed))
     return {name: sample(domain, rng) for name, domain in problem.domains.items()}
+
+
+def check_problem(problem: object, call: str, instead: str) -> None:
+    """Raise ProblemError unless a problem came in; `instead` is what serves a single weight."""
+    if not isinstance(problem, Problem):
+        raise ProblemError(
+            f"{call} takes a Problem, got a {type(problem).__name__}; for one weight use {instead}."
+        )

@@ -21,7 +21,7 @@ from permsearch.patterns import (
     padded_shape,
     parse_pattern,
 )
-from permsearch.problem import Problem, Term, checked_seed
+from permsearch.problem import Problem, Term, check_problem, checked_seed
 from permsearch.result import PADDING, SearchResult
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
@@ -80,11 +80,7 @@ def solve(
     >>> result.score > result.baseline
     True
     """
-    if not isinstance(problem, Problem):
-        raise ProblemError(
-            f"solve takes a Problem, got a {type(problem).__name__}; for one weight use "
-            "search(weight, '2:4')."
-        )
+    check_problem(problem, "solve", "search(weight, '2:4')")
     if stop is not None:
         check_criterion(stop)
     chosen, seed = get_solver(solver), checked_seed(seed)
@@ -145,8 +141,8 @@ def _own_scores(weight: Any, scores: Any, name: str) -> Scores:
 
 
 def _padded(scores: Scores, pattern: Pattern) -> Scores:
-    if not isinstance(pattern, Tiled):
-        raise ProblemError(f"pad=True serves patterns with tiles; {pattern} needs no padding.")
+    if not isinstance(pattern, Tiled):  # fits axes of any length
+        return scores
     return pad_to(scores, padded_shape(pattern, scores.shape))
 
 

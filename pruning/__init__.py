@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pruning.bundle import MaskBundle
 from pruning.calibrate import calibrate
+from pruning.current import current_bundle
 from pruning.errors import (
     BundleMismatch,
     CalibrationError,
@@ -18,8 +19,10 @@ from pruning.errors import (
     TraceError,
     VerificationError,
 )
+from pruning.exports import Exported, Foreign, export, import_masks
 from pruning.gather import GatherCost, Gathered, gather_, gathered_orders
 from pruning.gradients import Gradients, gradients
+from pruning.layerwise import Stage, calibrate_blocks
 from pruning.masks import (
     attach_masks_,
     density,
@@ -35,6 +38,7 @@ from pruning.permute import permute_
 from pruning.pipeline import PruneResult, prune
 from pruning.recipe import LayerRule, Recipe
 from pruning.schedule import Cubic, attach_sr_ste_, settle_sr_ste_
+from pruning.tile_stages import Ranking, TileStages, train_in_stages_
 from pruning.trace import trace
 from pruning.verify import Report
 
@@ -43,6 +47,8 @@ __all__ = [
     "CalibrationError",
     "Cubic",
     "ExportError",
+    "Exported",
+    "Foreign",
     "GatherCost",
     "Gathered",
     "Gradients",
@@ -53,20 +59,27 @@ __all__ = [
     "Network",
     "Pin",
     "PruneResult",
+    "Ranking",
     "Recipe",
     "RecipeError",
     "Report",
+    "Stage",
     "StateError",
+    "TileStages",
     "TraceError",
     "VerificationError",
     "attach_masks_",
     "attach_sr_ste_",
     "calibrate",
+    "calibrate_blocks",
+    "current_bundle",
     "density",
     "detach_masks_",
+    "export",
     "gather_",
     "gathered_orders",
     "gradients",
+    "import_masks",
     "keep_masked",
     "masks_of",
     "permute_",
@@ -75,5 +88,6 @@ __all__ = [
     "rezero_",
     "settle_sr_ste_",
     "trace",
+    "train_in_stages_",
     "update_masks_",
 ]

@@ -22,6 +22,7 @@ from permsearch.io.select import Skipped
 from pruning.capture import unwrapped
 from pruning.errors import BundleMismatch
 from pruning.masks import attach_masks_
+from pruning.moves_text import moves_from_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,11 +176,17 @@ def stored_mask(entry: BundleEntry) -> Any:
     Raises
     ------
     BundleMismatch
-        The weight was reordered in a way that an order of rows and one of columns do not tell.
+        The weight was reordered in a way that an order of rows and one of columns do not tell,
+        by a version that did not record it.
     """
+    if "moves" in entry.record:
+        moved = torch.from_numpy(entry.mask.copy())
+        for move in moves_from_text(entry.record["moves"], entry.name):
+            move.apply_(moved)
+        return moved.numpy()
     if entry.record.get("entangled"):
         raise BundleMismatch(
-            f"{entry.name}: its blocks have orders of their own, which the bundle does not hold; "
+            f"{entry.name}: its blocks have orders of their own, which this bundle does not hold; "
             "apply it to the model as it was before."
         )
     axis = int(entry.record.get("axis", 1))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from permsearch.errors import unknown
+from pruning.blocks import joined
 from pruning.capture import evaluating, plain_attention, unwrapped
 from pruning.errors import CalibrationError
 from pruning.probes import Probe, probes
 from pruning.ranks import summed_over_ranks
 from pruning.statistics import Inputs, Sums
+
+#: A module to look at, and how.
+Seen: TypeAlias = tuple[nn.Module, Probe]
 
 
 def calibrate(
@@ -24,7 +28,7 @@ def calibrate(
     batches: Iterable[Any],
     *,
     names: Iterable[str] | None = None,
-    gram: bool = False,
+    gram: bool | Collection[str] = False,
 ) -> dict[str, Inputs]:
     """Return the statistics of the inputs of a model's layers.
 
@@ -40,7 +44,8 @@ def calibrate(
         The weights that are needed, by their names in the state dict; None: all that hooks can
         see and that the data reach.
     gram
-        Whether the sums of x x^T are kept as well: features^2 * 8 bytes for each weight.
+        Whether the sums of x x^T are kept as well: features^2 * 8 bytes for each weight. Or the
+        names of those weights for which they are.
 
     Raises
     ------
@@ -56,30 +61,73 @@ def calibrate(
     tensor([[3., 3., 3., 3.]], dtype=torch.float64)
     """
     bare = unwrapped(model)
-    seen = dict(_seen(bare))
-    wanted = list(seen) if names is None else list(names)
-    for name in wanted:
-        if name not in seen:
-            raise unknown("weight with inputs that can be seen", name, seen)
-    sums = {
-        name: Sums(name, seen[name][1].axis, gram=gram and seen[name][1].correlated)
-        for name in wanted
-    }
-    with _watching(seen, sums), evaluating(bare), torch.no_grad():
-        count = sum(1 for _ in map(partial(_run, bare), batches))
+    seen = seen_weights(bare)
+    wanted = checked_names(seen, names)
+    runs = (partial(run_batch, bare, batch) for batch in batches)
+    found = collected(bare, seen, wanted, runs, gram=gram, strict=names is not None)
+    if not found and wanted:
+        raise CalibrationError("calibration reached no layer: every batch is without rows.")
+    return found
+
+
+def collected(
+    model: nn.Module,
+    seen: Mapping[str, Seen],
+    names: Iterable[str],
+    runs: Iterable[Callable[[], Any]],
+    *,
+    gram: bool | Collection[str],
+    strict: bool,
+) -> dict[str, Inputs]:
+    """Return the statistics of some weights over runs of a model, or of a part of it.
+
+    Parameters
+    ----------
+    strict
+        Whether a weight that no run reached is an error; otherwise it is left out.
+
+    Raises
+    ------
+    CalibrationError
+        There are no runs, a value is not finite, or a weight was not reached.
+    """
+    sums = {}
+    for name in names:
+        _, probe = seen[name]
+        squared = gram if isinstance(gram, bool) else name in gram
+        sums[name] = Sums(name, probe.axis, gram=squared and probe.correlated)
+    with _watching(seen, sums), evaluating(model), plain_attention(), torch.no_grad():
+        count = sum(1 for _ in (run() for run in runs))
     if not count:
         raise CalibrationError("calibration is empty: there are no batches; give at least one.")
     for each in sums.values():
         summed_over_ranks(each)
-    reached = [each for each in sums.values() if names is not None or each.rows]
-    if not reached:
-        raise CalibrationError("calibration reached no layer: every batch is without rows.")
-    return {each.name: each.finish() for each in reached}
+    return {name: each.finish() for name, each in sums.items() if strict or each.rows}
+
+
+def checked_names(seen: Mapping[str, Seen], names: Iterable[str] | None) -> list[str]:
+    """Return the weights that are asked for, all of them for None.
+
+    Raises
+    ------
+    UnknownName
+        A name is no weight whose input can be seen.
+    """
+    wanted = list(seen) if names is None else list(names)
+    for name in wanted:
+        if name not in seen:
+            raise unknown("weight with inputs that can be seen", name, seen)
+    return wanted
 
 
 def visible(model: nn.Module) -> dict[str, bool]:
     """Return the weights whose inputs `calibrate` can see, and whether with a Gram matrix."""
     return {name: probe.correlated for name, (_, probe) in _seen(unwrapped(model))}
+
+
+def seen_weights(model: nn.Module) -> dict[str, Seen]:
+    """Return the weights whose inputs can be seen, with the modules to look at and how."""
+    return dict(_seen(model))
 
 
 def as_call(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
@@ -89,32 +137,27 @@ def as_call(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     return (tuple(batch), {}) if isinstance(batch, tuple | list) else ((batch,), {})
 
 
-def _run(model: nn.Module, batch: Any) -> None:
+def run_batch(model: nn.Module, batch: Any) -> None:
+    """Run a model on a batch."""
     args, kwargs = as_call(batch)
     model(*args, **kwargs)
 
 
-def _seen(model: nn.Module) -> Iterator[tuple[str, tuple[nn.Module, Probe]]]:
+def _seen(model: nn.Module) -> Iterator[tuple[str, Seen]]:
     """Yield the weights whose inputs can be seen; projections out of attentions last."""
     inner = {id(m.out_proj) for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
     for name, module in model.named_modules():
         for probe in probes(module) if id(module) not in inner else ():
-            yield _joined(name, probe.leaf), (module, probe)
+            yield joined(name, probe.leaf), (module, probe)
         if isinstance(module, nn.MultiheadAttention):
-            yield _joined(name, "out_proj.weight"), (module.out_proj, _BEHIND)
+            yield joined(name, "out_proj.weight"), (module.out_proj, _BEHIND)
 
 
 _BEHIND = Probe("weight", lambda _module, args, _kwargs: args[0].reshape(1, -1, args[0].shape[-1]))
 
 
-def _joined(name: str, leaf: str) -> str:
-    return f"{name}.{leaf}" if name else leaf
-
-
 @contextmanager
-def _watching(
-    seen: Mapping[str, tuple[nn.Module, Probe]], sums: Mapping[str, Sums]
-) -> Iterator[None]:
+def _watching(seen: Mapping[str, Seen], sums: Mapping[str, Sums]) -> Iterator[None]:
     """Have the layers' inputs summed for as long as the block runs."""
     with ExitStack() as stack:
         behind: dict[int, Sums] = {}
@@ -128,7 +171,6 @@ def _watching(
             handle = module.register_forward_pre_hook(hook, with_kwargs=True)
             stack.callback(handle.remove)
         if behind:
-            stack.enter_context(plain_attention())
             stack.enter_context(_Products(behind))
         yield
 

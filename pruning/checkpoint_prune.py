@@ -8,18 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from permsearch.arrays import magnitude as array_magnitude
+from permsearch.bounds import Bound, cheap
 from permsearch.io.folder import ShardedFolder
-from permsearch.patterns import NM, Mask
+from permsearch.patterns import NM, Mask, Scores
+from permsearch.problem import Problem
+from permsearch.provenance import provenance
 from pruning.checkpoint_job import Job
+from pruning.drafts import Draft
 from pruning.errors import RecipeError
+from pruning.formulate import term_of
 from pruning.model_folder import LazyTensors, write_folder
 from pruning.network import Network
 from pruning.plan import PlannedLayer, PrunePlan, plan_pruning
-from pruning.pruned import best_mask
+from pruning.pruned import best_mask, moved, moved_back, shares_of
 from pruning.recipe import Recipe
+from pruning.record import bound_of, with_bound
 from pruning.reorder import Move
 from pruning.scores import magnitude
 
@@ -49,18 +54,19 @@ def prepare(folder: Path, recipe: Recipe) -> tuple[Job, PrunePlan]:
     return job, plan
 
 
-def write_pruned(job: Job, plan: PrunePlan, target: Path) -> dict[str, float]:
+def write_pruned(job: Job, plan: PrunePlan, target: Path) -> dict[str, dict[str, Any]]:
     """Write the folder with its orders applied and zeros where masks drop weights.
 
     Returns
     -------
     dict
-        The share of each weight's magnitude that was kept, by name.
+        What was kept of each weight's magnitude, as stored and in its order, and the bound of
+        that, by name.
     """
     aliases = dict(job.network.aliases)
-    masks = _Masks(job.folder, job.tensors, job.network, plan.layers, job.moves, aliases)
+    masks = _Masks(job.folder, job.tensors, job.network, plan, job.moves, aliases)
     write_folder(job.folder, target, job.moves, job.gathered, masks=masks)
-    return masks.kept
+    return masks.rows
 
 
 class _Masks(Mapping[str, Mask]):
@@ -71,36 +77,37 @@ class _Masks(Mapping[str, Mask]):
         folder: Path,
         tensors: LazyTensors,
         network: Network,
-        layers: Sequence[PlannedLayer],
+        plan: PrunePlan,
         moves: Mapping[str, Sequence[Move]],
         aliases: Mapping[str, str],
     ) -> None:
         self.tensors = tensors
         self.source = ShardedFolder.open(folder)
         self.network = network
-        self.layers: dict[str, list[PlannedLayer]] = {}
+        self.plan = plan
+        self.layers = plan.by_base()
         self.moves = moves
         self.aliases = aliases
-        self.kept: dict[str, float] = {}
-        for layer in layers:
-            self.layers.setdefault(layer.base, []).append(layer)
+        self.rows: dict[str, dict[str, Any]] = {}
 
     def __getitem__(self, name: str) -> Mask:
         layers = self.layers[self.aliases.get(name, name)]
         if self._by_rows(name, layers):
             return self._in_blocks(name, layers[0])
         scores = magnitude(self.tensors[name])
-        for move in self.moves.get(name, ()):
-            move.apply_(scores)
-        mask, _ = best_mask(layers, self.network, scores)
-        total = float(scores.sum(dtype=torch.float64))
-        self.kept[name] = float(scores[mask].sum(dtype=torch.float64)) / total if total else 1.0
-        found: Mask = mask.numpy()
+        moves = self.moves.get(name, ())
+        stored, _ = best_mask(layers, self.network, moved(scores, moves))
+        limit = bound_of(self.network, self.plan, layers[0].base, scores)
+        shares = shares_of(layers, self.network, scores, moved_back(stored, moves))
+        self.rows[name] = with_bound(shares, limit)
+        found: Mask = stored.numpy()
         return found
 
     def _by_rows(self, name: str, layers: Sequence[PlannedLayer]) -> bool:
         """Decide whether each row's mask depends on nothing but the row, wherever it goes."""
         if len(layers) > 1 or layers[0].tensor in self.network.parts or layers[0].dim != 1:
+            return False
+        if not all(draft.take.by_rows for draft in self._drafts(layers[0])):
             return False
         simple = all(move.part is None and len(move.dims) == 1 for move in self.moves.get(name, ()))
         return simple and isinstance(layers[0].rule.sparse, NM) and self._shape(name) is not None
@@ -119,7 +126,8 @@ class _Masks(Mapping[str, Mask]):
         orders = [np.arange(size) for size in shape]
         for move in self.moves.get(name, ()):
             orders[move.dims[0]] = orders[move.dims[0]][move.index]
-        total = kept = 0.0
+        total = kept = before = 0.0
+        limits: list[Bound] = []
         height = max(1, _ENTRIES // shape[1])
         for first in range(0, shape[0], height):
             last = min(shape[0], first + height)
@@ -129,8 +137,23 @@ class _Masks(Mapping[str, Mask]):
             found[first:last] = pattern.keep(stored)
             total += float(stored.sum(dtype=np.float64))
             kept += float(stored.sum(dtype=np.float64, where=found[first:last]))
-        self.kept[name] = kept / total if total else 1.0
+            before += float(scores.sum(dtype=np.float64, where=pattern.keep(scores)))
+            limits.append(self._limit(scores, layer))
+        scale = total if total > 0 else 1.0
+        shares = {"retained": kept / scale, "baseline": before / scale, "total": total}
+        self.rows[name] = with_bound(shares, Bound.total(limits))
         return found[orders[0]]
+
+    def _limit(self, scores: Scores, layer: PlannedLayer) -> Bound:
+        """Return the bound of some rows of a matrix, in the layout that came in."""
+        drafts, domains = self._drafts(layer), self.plan.search.domains
+        columns = {draft.cols: domains[draft.cols] for draft in drafts if draft.cols is not None}
+        terms = tuple(term_of(replace(draft, rows=None), scores) for draft in drafts)
+        return cheap(Problem(columns, terms))
+
+    def _drafts(self, layer: PlannedLayer) -> list[Draft]:
+        """Return what a layer is in the search."""
+        return [draft for draft in self.plan.search.drafts if draft.tensor == layer.tensor]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.layers)
@@ -139,8 +162,16 @@ class _Masks(Mapping[str, Mask]):
         return len(self.layers)
 
 
-def told(plan: PrunePlan, content: Mapping[str, Any], kept: Mapping[str, float]) -> dict[str, Any]:
-    """Return the report: that of the search, with each weight's share and the skipped ones."""
+def about(folder: Path, recipe: str, own: Recipe) -> dict[str, Any]:
+    """Return what was run, for the report's head."""
+    given = {"target": ", ".join(own.target)} if own.target else {}
+    return {"model": str(folder), "recipe": recipe, **given, **provenance()}
+
+
+def told(
+    plan: PrunePlan, content: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the report: that of the search, with each weight's shares and the skipped ones."""
     return {
         **content,
         "pruned": [
@@ -149,7 +180,10 @@ def told(plan: PrunePlan, content: Mapping[str, Any], kept: Mapping[str, float])
                 "pattern": str(layer.rule.pattern),
                 "state": layer.state,
                 "note": layer.note,
-                "retained": kept.get(layer.base),
+                "scores": layer.scores,
+                "targets": dict(layer.eligible),
+                "retained": None,
+                **rows.get(layer.base, {}),
             }
             for layer in plan.layers
         ],

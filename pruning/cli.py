@@ -12,6 +12,7 @@ from permsearch.cli.options import (
     PatternType,
     SolverType,
     check_outputs_differ,
+    check_report_can_be_made,
     criterion,
     debug_option,
     json_option,
@@ -100,6 +101,7 @@ def permute_command(
     if out is not None:
         check_target(model, out)
     check_outputs_differ({"--html": html, "--json": json_file})
+    check_report_can_be_made(html)
     where, how = split_options(where)
     asked = Asked.of(out or model, **how)
     stop = criterion(steps, seconds)
@@ -132,9 +134,9 @@ def permute_command(
         click.echo(_told(content, out))
     write_output(json_file, json_text(content))
     if html is not None:
-        from pruning.plan_report import html_of
+        from permsearch.report import page_of
 
-        write_output(html, html_of(f"{model.name}, {pattern}", content))
+        write_output(html, page_of(content, title=f"{model.name}, {pattern}"))
 
 
 def _told(content: dict[str, Any], out: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,32 +58,47 @@ def gradients(
         No batches, a loss or gradient that is not finite, or a parameter that the loss does not
         depend on.
     """
+    sums: dict[str, list[torch.Tensor]] = {}
+    count = 0
+    for found in each_gradient(model, batches, loss, names=names):
+        for name, gradient in found.items():
+            wide = gradient.double()
+            own = sums.setdefault(name, [torch.zeros_like(wide), torch.zeros_like(wide)])
+            own[0] += wide
+            own[1] += wide.square()
+        count += 1
+    return {name: Gradients(count, total, squares) for name, (total, squares) in sums.items()}
+
+
+def each_gradient(
+    model: nn.Module,
+    batches: Iterable[Any],
+    loss: Callable[[Any, Any], torch.Tensor],
+    *,
+    names: Iterable[str] | None = None,
+) -> Iterator[dict[str, torch.Tensor]]:
+    """Yield a model's gradients batch by batch: see `gradients`."""
     bare = unwrapped(model)
     every = dict(bare.named_parameters())
     wanted = [n for n, p in every.items() if p.dim() > 1] if names is None else list(names)
     for name in wanted:
         if name not in every:
             raise unknown("parameter", name, every)
-    sums = {n: [torch.zeros_like(every[n], dtype=torch.float64) for _ in range(2)] for n in wanted}
     count = 0
-    with evaluating(bare), torch.enable_grad():
-        for batch in batches:
+    for batch in batches:
+        with evaluating(bare), torch.enable_grad():
             args, kwargs = as_call(batch)
             value = loss(bare(*args, **kwargs), batch)
             found = torch.autograd.grad(value, [every[n] for n in wanted], allow_unused=True)
-            for name, grad in zip(wanted, found, strict=True):
-                _add(sums[name], grad, name, count)
-            count += 1
+        yield {name: _checked(grad, name, count) for name, grad in zip(wanted, found, strict=True)}
+        count += 1
     if not count:
         raise CalibrationError("there are no batches to take gradients of; give at least one.")
-    return {name: Gradients(count, total, squares) for name, (total, squares) in sums.items()}
 
 
-def _add(sums: list[torch.Tensor], grad: torch.Tensor | None, name: str, batch: int) -> None:
+def _checked(grad: torch.Tensor | None, name: str, batch: int) -> torch.Tensor:
     if grad is None:
         raise CalibrationError(f"{name}: the loss does not depend on it; leave it out of names=.")
-    wide = grad.detach().double()
-    if not bool(wide.isfinite().all()):
+    if not bool(grad.isfinite().all()):
         raise CalibrationError(f"{name}: its gradient in batch {batch} is not finite.")
-    sums[0] += wide
-    sums[1] += wide.square()
+    return grad.detach()

@@ -54,15 +54,16 @@ def stored_tensor(module: nn.Module, leaf: str) -> torch.Tensor | None:
 
 
 def carry(module: nn.Module) -> None:
-    """Let a masked module be pickled, and a masked recurrent one be copied.
+    """Let a masked module be pickled and copied.
 
-    torch gives a parametrized module a class of its own, which it refuses to pickle. And a
-    recurrent module keeps a list of its weights, which under a parametrization holds results of
-    computations, which cannot be copied.
+    torch gives a parametrized module a class of its own, which it refuses to pickle, and which
+    copies share: a mask taken off one of them would be gone from all. And a recurrent module
+    keeps a list of its weights, which under a parametrization holds results of computations,
+    which cannot be copied.
     """
     own = type(module)
     own.__reduce_ex__ = _reduce  # type: ignore[assignment]
-    if isinstance(module, nn.RNNBase):
+    if not hasattr(own.__bases__[0], "__deepcopy__"):
         own.__deepcopy__ = _copied  # type: ignore[attr-defined]
 
 
@@ -117,9 +118,12 @@ def _rebuilt(kind: type[nn.Module], state: dict[str, Any], masked: dict[str, Any
 
 
 def _copied(module: nn.Module, memo: dict[int, Any]) -> nn.Module:
-    replica = module.__new__(type(module))
+    kind = type(module)
+    content = {k: v for k, v in vars(kind).items() if k not in ("__dict__", "__weakref__")}
+    replica: nn.Module = module.__new__(type(kind.__name__, kind.__bases__, content))
     memo[id(module)] = replica
     state = {key: value for key, value in module.__dict__.items() if key not in _CACHES}
     replica.__dict__.update(copy.deepcopy(state, memo))
-    replica._init_flat_weights()  # type: ignore[operator]  # noqa: SLF001
+    if isinstance(replica, nn.RNNBase):
+        replica._init_flat_weights()  # noqa: SLF001
     return replica

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
-from permsearch.arrays import to_numpy
-from permsearch.errors import ScoresError
-from permsearch.patterns import Scores
-from permsearch.problem import Problem
 from permsearch.result import SearchResult
-from permsearch.solve import solve
-from pruning import formulate
 from pruning.bundle import MaskBundle
-from pruning.calibrate import calibrate, visible
+from pruning.calibrate import seen_weights, visible
+from pruning.candidates import reranked
 from pruning.capture import unwrapped
-from pruning.curvature import checked_mean
 from pruning.errors import StateError
 from pruning.gather import GatherCost, gather_, gathered_orders
+from pruning.layerwise import block_names
 from pruning.masks import attach_masks_, density, masks_of
 from pruning.network import Network
 from pruning.permute import checked, permute_
-from pruning.plan import PlannedLayer, PrunePlan, needs_gram, plan_pruning
-from pruning.pruned import Pruned, prune_tensor
+from pruning.plan import PrunePlan, plan_pruning
+from pruning.pruned import Pruned, Task, prune_tensor
+from pruning.ranks import from_first_rank
 from pruning.recipe import Recipe, as_recipe
+from pruning.record import bounds_of, bundle_of, fingerprint_of, told_settings
 from pruning.reorder import Move, moves_of
 from pruning.scores import score_kind
-from pruning.statistics import Inputs
+from pruning.searched import score_of, scored, searched
+from pruning.sources import Source
 from pruning.trace import trace
 from pruning.verify import Report
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +93,8 @@ def prune(
 
     Orders that cost nothing at run time are searched and applied first, and proven to change
     nothing; then the weights are masked in their new order and fitted; then the masks are
-    attached, so that training keeps them.
+    attached, so that training keeps them. Under `torch.distributed`, every rank calls this with
+    batches of its own: statistics are those of all ranks, and orders those of the first.
 
     Parameters
     ----------
@@ -135,82 +136,63 @@ def prune(
     if network is None:
         network = trace(bare, _args(example_inputs), dict(example_kwargs or {}))
     plan = make_plan(bare, own, network, calibrated=calibration is not None)
-    statistics = _statistics(bare, plan, calibration)
+    known = fingerprint_of(bare)
+    source = Source(bare, plan, own, calibration)
     given = dict(bare.named_parameters(remove_duplicate=False))
-    scores = {layer.base: _scored(given[layer.base], layer, statistics) for layer in plan.layers}
-    search = _search(network, plan, own, scores)
+    scores = scored(given, plan, source)
+    search = searched(network, plan, own, scores)
+    choice = None
+    if search is not None and own.rerank > 1:
+        search, choice = reranked(search, network, plan, own, given, scores, source)
+    if search is not None:
+        search = replace(search, solution=from_first_rank(search.solution))
+    limits = bounds_of(network, plan, scores)
     report, moves, costs = _reorder(bare, network, search, optimizer, verify=verify)
-    pruned = [
-        prune_tensor(
-            base,
-            given[base],
-            [layer for layer in plan.layers if layer.base == base],
-            network,
-            scores[base],
-            moves.get(base, ()),
-            statistics,
-        )
-        for base in dict.fromkeys(layer.base for layer in plan.layers)
-    ]
+    tasks = {
+        base: Task(base, layers, network, scores[base], moves.get(base, ()))
+        for base, layers in plan.by_base().items()
+    }
+    pruned = _pruned(tasks, given, source)
     names = {id(p): name for name, p in bare.named_parameters(remove_duplicate=False)}
     masks = {names[id(given[each.entry.name])]: each.stored_mask for each in pruned}
     attach_masks_(bare, masks, optimizer=optimizer)
-    bundle = _bundle(own, plan, search, pruned)
+    settings = told_settings(own, plan, search, known, choice, source.runs)
+    bundle = bundle_of(settings, plan, pruned, limits)
     return PruneResult(bundle, plan, search, report, tuple(costs), density(bare))
 
 
 def make_plan(model: nn.Module, recipe: Recipe, network: Network, *, calibrated: bool) -> PrunePlan:
     """Return what a recipe comes to for a traced model: see `pruning.plan.plan_pruning`."""
-    return plan_pruning(network, recipe, seen=visible(model) if calibrated else None)
+    seen = visible(model) if calibrated else None
+    blocks: tuple[str, ...] = ()
+    if calibrated and recipe.calibration != "together":
+        blocks = block_names(model, seen_weights(model), recipe.blocks or None)
+    return plan_pruning(network, recipe, seen=seen, blocks=blocks)
 
 
 def _args(example: Any) -> tuple[Any, ...]:
     return tuple(example) if isinstance(example, tuple | list) else (example,)
 
 
-def _statistics(
-    model: nn.Module, plan: PrunePlan, calibration: Iterable[Any] | None
-) -> dict[str, Inputs]:
-    """Return the statistics that the layers need, by the tensors' names."""
-    wanted = {layer.base: layer for layer in plan.layers if layer.seen is not None}
-    if calibration is None or not wanted:
-        return {}
-    names = {str(layer.seen) for layer in wanted.values()}
-    gram = any(map(needs_gram, plan.layers))
-    found = calibrate(model, calibration, names=sorted(names), gram=gram)
-    for layer in wanted.values():
-        for part in found[str(layer.seen)].grams() if needs_gram(layer) else ():
-            checked_mean(part, layer.base)
-    return {base: found[str(layer.seen)] for base, layer in wanted.items()}
-
-
-def _scored(
-    weight: torch.Tensor, layer: PlannedLayer, statistics: Mapping[str, Inputs]
-) -> torch.Tensor:
-    found = score_kind(layer.scores)(weight, statistics.get(layer.base))
-    if not bool(found.isfinite().all()):
-        at = tuple((~found.isfinite()).nonzero()[0].tolist())
-        raise ScoresError(
-            f"{layer.base}: its {layer.scores} is {found[at].item()} at index {at}, from the "
-            f"weight {weight[at].item()}; repair the weight, or leave the layer dense."
-        )
-    return found
-
-
-def _search(
-    network: Network, plan: PrunePlan, recipe: Recipe, scores: Mapping[str, torch.Tensor]
-) -> SearchResult | None:
-    """Search the orders that some layer has a say in."""
-    ordered = {layer.tensor for layer in plan.layers if layer.rule.permute}
-    drafts = [draft for draft in plan.search.drafts if draft.tensor in ordered]
-    if recipe.solver == "none" or not any(draft.variables for draft in drafts):
-        return None
-    by_tensor: dict[str, Scores] = {
-        layer.tensor: to_numpy(network.pick(scores, layer.tensor)) for layer in plan.layers
-    }
-    found = tuple(formulate.terms(network, drafts, by_tensor))
-    problem = Problem(plan.search.domains, found)
-    return solve(problem, recipe.solver, stop=recipe.stop, seed=recipe.seed)
+def _pruned(
+    tasks: Mapping[str, Task], given: Mapping[str, torch.Tensor], source: Source
+) -> list[Pruned]:
+    """Prune every weight in place, those that need statistics when these come in."""
+    sequential, stored = source.recipe.calibration == "sequential", not source.together
+    staged = source.staged()
+    plain = [base for base in tasks if base not in staged]
+    found: dict[str, Pruned] = {}
+    if sequential:  # later inputs are to be those of the pruned net
+        found.update((b, prune_tensor(tasks[b], given[b], None, stored=True)) for b in plain)
+    for stage in source.after(given):
+        for base, inputs in stage.items():
+            layer, weight = tasks[base].layers[0], given[base]
+            again = sequential and score_kind(layer.scores).needs != "nothing"
+            fresh = score_of(weight.detach(), layer, inputs) if again else None
+            found[base] = prune_tensor(tasks[base], weight, inputs, fresh=fresh, stored=stored)
+    if not sequential:  # dense statistics may still be coming in while the others are pruned
+        found.update((b, prune_tensor(tasks[b], given[b], None, stored=stored)) for b in plain)
+    return [found[base] for base in tasks]
 
 
 def _reorder(
@@ -231,38 +213,3 @@ def _reorder(
     for layer, order in gathered.items():
         moves.setdefault(f"{layer}.weight", []).append(Move((1,), np.asarray(order)))
     return report, moves, costs
-
-
-def _bundle(
-    recipe: Recipe, plan: PrunePlan, search: SearchResult | None, pruned: Sequence[Pruned]
-) -> MaskBundle:
-    settings: dict[str, Any] = {
-        "rules": [
-            {
-                "match": list(rule.match),
-                "pattern": str(rule.pattern),
-                "scores": rule.scores,
-                "method": rule.method,
-                "permute": rule.permute,
-                "gather": rule.gather,
-                "damping": rule.damping,
-            }
-            for rule in recipe.layers
-        ],
-        "solver": recipe.solver,
-        "seed": recipe.seed,
-        "steps": recipe.steps,
-        "seconds": recipe.seconds,
-        "torch": torch.__version__,
-    }
-    if search is not None:
-        settings["search"] = {
-            "score": search.score,
-            "baseline": search.baseline,
-            "bound": search.bound,
-            "bound_kind": search.bound_kind,
-            "total": search.total,
-            "steps": search.steps,
-            "solver": search.solver,
-        }
-    return MaskBundle({each.entry.name: each.entry for each in pruned}, settings, plan.skipped)

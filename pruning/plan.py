@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from permsearch.errors import unknown
 from permsearch.io.select import NothingEligible
+from permsearch.patterns import NM
 from pruning import formulate
 from pruning.errors import RecipeError
+from pruning.exact_obs import check_work
+from pruning.layerwise import owner
 from pruning.network import Network
 from pruning.recipe import LayerRule, Recipe
 from pruning.scores import score_kind
+from pruning.targets import Candidate, eligibility, told
 
 #: Scores where nothing is said: with calibration, without, and where inputs cannot be seen.
 CALIBRATED, PLAIN, UNSEEN = "wanda_squared", "magnitude", "energy"
@@ -41,6 +45,10 @@ class PlannedLayer:
         known about that or about the scores.
     seen
         The name by which calibration knows its inputs; None where it is not needed.
+    gram
+        Whether their Gram matrix is collected.
+    eligible
+        By target of the recipe: why it cannot run the layer sparse, "" where it can.
     """
 
     tensor: str
@@ -52,10 +60,13 @@ class PlannedLayer:
     state: str
     note: str
     seen: str | None
+    gram: bool = False
+    eligible: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         how = f"{self.rule.pattern}, {self.rule.method}, {self.scores}, {self.state}"
-        return f"{self.tensor}: {how}{f' ({self.note})' if self.note else ''}"
+        line = f"{self.tensor}: {how}{f' ({self.note})' if self.note else ''}"
+        return "\n".join([line, *(f"  {each}" for each in told(self.eligible))])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,22 +83,36 @@ class PrunePlan:
         Those that no rule means, or one that leaves them dense.
     search
         The search problem to be, without numbers.
+    blocks
+        The blocks that are calibrated one after another; none where all are together.
     """
 
     layers: tuple[PlannedLayer, ...]
     skipped: Mapping[str, str]
     dense: tuple[str, ...]
     search: formulate.Plan
+    blocks: tuple[str, ...] = ()
+
+    def by_base(self) -> dict[str, list[PlannedLayer]]:
+        """Return the layers by the tensor that they are (a piece of)."""
+        found: dict[str, list[PlannedLayer]] = {}
+        for layer in self.layers:
+            found.setdefault(layer.base, []).append(layer)
+        return found
 
     @property
     def gram_bytes(self) -> int:
-        """Memory for the Gram matrices that the methods and scores need."""
+        """Most memory that Gram matrices take at a time: all of them, or those of one block."""
         sizes = {
             layer.seen: int(np.prod(layer.shape)) // layer.shape[1 - layer.dim]
             for layer in self.layers
-            if layer.seen is not None and needs_gram(layer)
+            if layer.seen is not None and layer.gram
         }
-        return sum(8 * size * size for size in sizes.values())
+        stages: dict[str | None, int] = {}
+        for name, size in sizes.items():
+            stage = owner(name, self.blocks)
+            stages[stage] = stages.get(stage, 0) + 8 * size * size
+        return max(stages.values(), default=0)
 
     def __str__(self) -> str:
         entries = sum(int(np.prod(layer.shape)) for layer in self.layers)
@@ -95,7 +120,8 @@ class PrunePlan:
         lines = [
             f"{len(self.layers)} weights to prune ({entries:,} entries), {len(self.skipped)} "
             f"skipped, {len(self.dense)} dense; {len(variables)} orders to search; "
-            f"{self.gram_bytes / 2**20:,.0f} MiB of Gram matrices",
+            f"{self.gram_bytes / 2**20:,.0f} MiB of Gram matrices"
+            + (f" at a time, in {len(self.blocks)} blocks" if self.blocks else ""),
             *map(str, self.layers),
             *(f"{name}: skipped, {reason}" for name, reason in self.skipped.items()),
             *(f"{name}: dense" for name in self.dense),
@@ -103,13 +129,12 @@ class PrunePlan:
         return "\n".join(lines)
 
 
-def needs_gram(layer: PlannedLayer) -> bool:
-    """Whether a layer's score or method needs the Gram matrix of its inputs."""
-    return layer.rule.needs_gram or score_kind(layer.scores).needs == "gram"
-
-
 def plan_pruning(
-    network: Network, recipe: Recipe, *, seen: Mapping[str, bool] | None = None
+    network: Network,
+    recipe: Recipe,
+    *,
+    seen: Mapping[str, bool] | None = None,
+    blocks: tuple[str, ...] = (),
 ) -> PrunePlan:
     """Return what a recipe comes to.
 
@@ -118,6 +143,8 @@ def plan_pruning(
     seen
         The weights whose inputs calibration can see, with whether a Gram matrix can be made of
         them; None: there are no calibration data.
+    blocks
+        Those that are calibrated one after another.
 
     Raises
     ------
@@ -126,6 +153,8 @@ def plan_pruning(
     NothingEligible
         No weight can carry the pattern it is to.
     """
+    if recipe.rerank > 1 and seen is None:
+        raise RecipeError("rerank compares output errors, which needs calibration data.")
     rules = _rules(network, recipe)
     sparse = {name: rule for name, rule in rules.items() if rule.sparse is not None}
     read = {name for name, _ in network.read}
@@ -134,14 +163,16 @@ def plan_pruning(
     patterns = {glob.escape(name): rule.sparse for name, rule in wanted.items()}
     gather = [glob.escape(name) for name, rule in wanted.items() if rule.gather]
     planned = formulate.plan(network, patterns, gather=gather)
-    layers = tuple(_layer(network, found, wanted[found.tensor], seen) for found in planned.layers)
+    layers = tuple(
+        _layer(network, found, wanted[found.tensor], recipe, seen) for found in planned.layers
+    )
     if not layers:
         told = "; ".join(map(": ".join, planned.skipped.items())) or "no rule has a pattern"
         raise NothingEligible(f"no weight can be pruned by the recipe: {told}")
     skipped = {**planned.skipped, **tables}
     meant = {layer.tensor for layer in layers} | skipped.keys()
     dense = tuple(n for n in network.tensors if len(network.axes[n]) > 1 and n not in meant)
-    return PrunePlan(layers, skipped, dense, planned)
+    return PrunePlan(layers, skipped, dense, planned, blocks)
 
 
 def _rules(network: Network, recipe: Recipe) -> dict[str, LayerRule]:
@@ -172,7 +203,11 @@ def _refuse(rule: LayerRule, read: Collection[str], recipe: Recipe) -> None:
 
 
 def _layer(
-    network: Network, found: formulate.LayerPlan, rule: LayerRule, seen: Mapping[str, bool] | None
+    network: Network,
+    found: formulate.LayerPlan,
+    rule: LayerRule,
+    recipe: Recipe,
+    seen: Mapping[str, bool] | None,
 ) -> PlannedLayer:
     base = network.base(found.tensor)
     names = [base, *(alias for alias, name in network.aliases.items() if name == base)]
@@ -181,20 +216,36 @@ def _layer(
     kind = score_kind(scores)
     if rule.needs_gram or kind.needs == "gram":
         _check_gram(found.tensor, rule, kind.name, visible, seen)
-    needed = rule.needs_gram or kind.needs != "nothing"
+    gram = rule.needs_gram or kind.needs == "gram"
+    if recipe.rerank > 1 and visible is not None:
+        gram = (seen or {})[visible]
     dim = next(dim for name, dim in sorted(network.read) if name == found.tensor)
+    shape = network.whole_shape(found.tensor)
+    if rule.method == "obc":
+        _check_work(found, shape, dim)
+    weight = Candidate(shape, network.tensors[found.tensor].dtype, dim, found.pattern)
     notes = [each for each in (found.reason, note) if each]
     return PlannedLayer(
         found.tensor,
         base,
         dim,
-        network.whole_shape(found.tensor),
+        shape,
         rule,
         scores,
         found.state if rule.permute else "left",
         "; ".join(notes),
-        visible if needed else None,
+        visible if gram or kind.needs != "nothing" else None,
+        gram,
+        eligibility(weight, recipe.target),
     )
+
+
+def _check_work(found: formulate.LayerPlan, shape: tuple[int, ...], dim: int) -> None:
+    """Refuse OBC of a layer that is too large for it, before anything is done."""
+    pattern = found.pattern
+    assert isinstance(pattern, NM)
+    features = int(np.prod(shape)) // shape[1 - dim]
+    check_work((shape[1 - dim], features), pattern.n, pattern.m, found.tensor)
 
 
 def _scores(

@@ -1,9 +1,8 @@
-"""What a permuted network is reported as: rows for JSON, a page of HTML."""
+"""What a permuted network is reported as: rows for JSON, and for `permsearch.report`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pruning.formulate import Plan
@@ -101,97 +100,3 @@ def _groups(network: Network, found: Found) -> Iterator[Row]:
             row["cpu_seconds"] = part.cpu
             row["together_with"] = [name for name in part.groups if name != group.name]
         yield row
-
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem }
-table { border-collapse: collapse; width: 100%; margin: 1rem 0 }
-th, td { text-align: left; vertical-align: top; padding: .2rem .6rem; border-bottom: 1px solid }
-td.n { text-align: right; font-variant-numeric: tabular-nums }
-details li { font-family: ui-monospace, monospace; font-size: .85em }
-"""
-
-
-def html_of(title: str, content: Mapping[str, Any]) -> str:
-    """Return a report as one HTML page that needs nothing else."""
-    total = content["total"]
-    parts = [
-        f"<h1>{escape(title)}</h1>",
-        f"<p>Kept {total['baseline']:.5f} before, <b>{total['retained']:.5f}</b> after; no order "
-        f"keeps more than {total['bound']:.5f} ({escape(total['bound_kind'])} bound).</p>",
-        f"<p>{escape(_told(content['proof']))}</p>",
-        "<h2>Groups</h2>",
-        _table(
-            ("group and its members", "items", "blocks", "kind", "before", "after", "bound"),
-            [_cells(row) for row in content["groups"]],
-            first=_members,
-        ),
-        "<h2>Layers</h2>",
-        _table(
-            ("weight", "pattern", "state", "by, or why not"),
-            [(row["tensor"], row["pattern"], row["state"], _why(row)) for row in content["layers"]]
-            + [(row["tensor"], "", "skipped", row["reason"]) for row in content["skipped"]],
-        ),
-        *_gathers(content["gathers"]),
-        "<h2>What stays, and why</h2>",
-        _table(
-            ("tensor", "dimension", "size", "reasons"),
-            [
-                (row["tensor"], row["dim"], row["size"], "; ".join(row["reasons"]))
-                for row in content["pins"]
-            ],
-        ),
-    ]
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
-    return f"<!doctype html><html><head>{head}</head><body>{''.join(parts)}</body></html>\n"
-
-
-def _gathers(rows: Sequence[Row]) -> Iterator[str]:
-    if rows:
-        yield "<h2>What gathers cost</h2>"
-        yield _table(
-            ("layer", "bytes for each token", "more traffic"),
-            [(row["layer"], row["bytes_per_token"], f"{row['share']:.1%}") for row in rows],
-        )
-
-
-def _told(proof: Row) -> str:
-    if proof["unchanged"] is None:
-        return f"Outputs were not compared: {proof['reason']}."
-    verdict = "unchanged" if proof["unchanged"] else "CHANGED"
-    return (
-        f"Outputs {verdict}: largest relative difference {proof['difference']:.1e} over "
-        f"{proof['runs']} inputs, {proof['resized']} of other sizes ({proof['dtype']}, limit "
-        f"{proof['limit']:.0e})."
-    )
-
-
-def _why(row: Row) -> str:
-    by = ", ".join(row["groups"])
-    return f"{by} ({row['reason']})" if by and row["reason"] else by or row["reason"]
-
-
-def _cells(row: Row) -> Sequence[Any]:
-    numbers = [f"{row[key]:.5f}" if key in row else "" for key in ("baseline", "retained", "bound")]
-    return (row, row["size"], row["blocks"], row["kind"], *numbers)
-
-
-def _members(row: Row) -> str:
-    items = "".join(f"<li>{escape(member)}</li>" for member in row["members"])
-    told = f"{row['name']} ({len(row['members'])} tensors)"
-    return f"<details><summary>{escape(told)}</summary><ul>{items}</ul></details>"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], first: Any = None) -> str:
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(_row(row, first))}</tr>" for row in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _row(row: Sequence[Any], first: Any) -> Iterator[str]:
-    for at, value in enumerate(row):
-        if at == 0 and first is not None:
-            yield f"<td>{first(value)}</td>"
-            continue
-        kind = ' class="n"' if isinstance(value, int | float) else ""
-        yield f"<td{kind}>{escape(str(value))}</td>"

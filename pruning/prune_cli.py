@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from permsearch.cli.options import debug_option, json_option, write_output
+from permsearch.cli.options import (
+    OutputType,
+    check_outputs_differ,
+    check_report_can_be_made,
+    debug_option,
+    json_option,
+    write_output,
+)
 from permsearch.io.jsontext import json_text
 from pruning.group_cli import group_options, searching, show_dry_run
 from pruning.job_cli import Asked, GroupJob, job_options, split_options
@@ -16,7 +23,7 @@ from pruning.job_cli import Asked, GroupJob, job_options, split_options
 _EXAMPLES = """\b
 Examples:
   permsearch prune model/ --recipe recipe.toml --out pruned
-  permsearch prune model/ --recipe 2:4 --out pruned --json -
+  permsearch prune model/ --recipe 2:4 --out pruned --html report.html
   permsearch prune model/ --recipe recipe.toml --dry-run
 """
 
@@ -35,6 +42,7 @@ Examples:
 @job_options
 @click.option("--dry-run", is_flag=True, help="Only tell what the recipe comes to; write nothing.")
 @json_option
+@click.option("--html", type=OutputType(), metavar="FILE", help="Write the report as a page.")
 @debug_option
 def prune_command(
     *,
@@ -43,6 +51,7 @@ def prune_command(
     out: Path | None,
     dry_run: bool,
     json_file: str | None,
+    html: str | None,
     **where: Any,
 ) -> None:
     """Prune MODEL, a Hugging Face folder, by magnitude, in orders that cost nothing at run time.
@@ -50,12 +59,14 @@ def prune_command(
     The new folder has the same shards, names and types, with zeros. The model's code is not run:
     calibrated scores and refits need pruning.prune in Python.
     """
-    from pruning.checkpoint_prune import prepare, told, write_pruned
+    from pruning.checkpoint_prune import about, prepare, told, write_pruned
     from pruning.model_folder import check_target
     from pruning.recipe import as_recipe
 
     if out is None and not dry_run:
         raise click.UsageError("give --out DIR, or --dry-run.")
+    check_outputs_differ({"--html": html, "--json": json_file})
+    check_report_can_be_made(html)
     if out is not None:
         check_target(model, out)
     where, how = split_options(where)
@@ -73,9 +84,10 @@ def prune_command(
             kept.do_share(*job.work(options))
             return
         content = job.run(options, kept.through)
-        report = told(plan, content, write_pruned(job, plan, out))
+        rows = write_pruned(job, plan, out)
         kept.end()
-    if json_file != "-":
+    report = {"about": about(model, recipe, own), **told(plan, content, rows)}
+    if "-" not in (json_file, html):
         total = content["total"]
         click.echo(
             f"kept {total['baseline']:.5f} before, {total['retained']:.5f} after, of the scores "
@@ -85,3 +97,7 @@ def prune_command(
             click.echo(f"skipped {name}: {why}")
         click.echo(f"wrote {out}")
     write_output(json_file, json_text(report))
+    if html is not None:
+        from permsearch.report import page_of
+
+        write_output(html, page_of(report, title=f"{model.name}, pruned"))

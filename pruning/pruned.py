@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from permsearch.io.fingerprint import fingerprint
 from permsearch.orders import Order
 from permsearch.patterns import NM, Private
 from pruning.errors import StateError
+from pruning.exact_obs import obc
 from pruning.layers import turned, unturned
+from pruning.moves_text import moves_as_text
 from pruning.network import Network
 from pruning.plan import PlannedLayer
+from pruning.recipe import LayerRule
 from pruning.reorder import Move
 from pruning.statistics import Inputs
 from pruning.update import output_error, refit, sparsegpt
@@ -39,15 +43,94 @@ class Pruned:
     stored_mask: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A weight that is to be pruned.
+
+    Attributes
+    ----------
+    base
+        Its name in the state dict.
+    layers
+        The plans of its pieces; of itself where it has none.
+    network
+        The model's trace.
+    scores
+        What orders were searched by, in the layout that came in.
+    moves
+        What was done to the weight.
+    """
+
+    base: str
+    layers: Sequence[PlannedLayer]
+    network: Network
+    scores: torch.Tensor
+    moves: Sequence[Move]
+
+    @property
+    def rule(self) -> LayerRule:
+        """The rule that it falls under."""
+        return self.layers[0].rule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A mask and the values under it.
+
+    Attributes
+    ----------
+    values, mask
+        In the layout of the weight that was fitted.
+    stored
+        The mask as the pattern lies in it.
+    tiles
+        The orders that the pattern's tiles keep for themselves, if any.
+    """
+
+    values: torch.Tensor
+    mask: torch.Tensor
+    stored: torch.Tensor
+    tiles: Any
+
+
 @torch.no_grad()
-def prune_tensor(
-    base: str,
+def fitted(
+    task: Task,
     weight: torch.Tensor,
-    layers: Sequence[PlannedLayer],
-    network: Network,
     scores: torch.Tensor,
     moves: Sequence[Move],
-    statistics: Mapping[str, Inputs],
+    inputs: Inputs | None,
+) -> Fitted:
+    """Return the mask of a weight and new values, by its rule's method; nothing is changed.
+
+    Parameters
+    ----------
+    weight, scores, inputs
+        In one layout.
+    moves
+        From there to the layout that the mask's pattern lies in.
+    """
+    rule = task.rule
+    stored, tiles = best_mask(task.layers, task.network, moved(scores, moves))
+    mask = moved_back(stored, moves)
+    new = torch.where(mask, weight, weight.new_zeros(()))
+    if rule.chooses:
+        new, mask = _chosen(task, weight, moves, inputs)
+        stored = moved(mask, moves)
+    if "refit" in rule.method:
+        assert inputs is not None
+        new = refit(weight, mask, inputs, rule.damping)
+    return Fitted(new, mask, stored, tiles)
+
+
+@torch.no_grad()
+def prune_tensor(
+    task: Task,
+    weight: torch.Tensor,
+    inputs: Inputs | None,
+    *,
+    fresh: torch.Tensor | None = None,
+    stored: bool = False,
 ) -> Pruned:
     """Mask a weight that was reordered already, in place.
 
@@ -55,56 +138,61 @@ def prune_tensor(
     ----------
     weight
         The parameter, in its new layout.
-    layers
-        The plans of its pieces; of itself where it has none.
-    scores
-        In the layout that came in.
-    moves
-        What was done to the weight.
+    inputs
+        Of the layer as it came in; with `stored`, of the reordered one.
+    fresh
+        Scores to choose the mask by instead of those of the task; with `stored` alone.
     """
-    dense, rule, inputs = _back(weight.detach(), moves), layers[0].rule, statistics.get(base)
-    stored, tiles = best_mask(layers, network, _moved(scores, moves))
-    rows, cols, entangled = _orders(weight.shape, layers[0].dim, moves)
-    mask = _back(stored, moves)
-    new = torch.where(mask, dense, dense.new_zeros(()))
-    if "sparsegpt" in rule.method:
-        new, mask = _swept(dense, rule.sparse, inputs, cols, rule.damping, base)
-        stored = _moved(mask, moves)
-    if "refit" in rule.method:
-        assert inputs is not None
-        new = refit(dense, mask, inputs, rule.damping)
-    _check(layers, network, stored)
-    sha256 = fingerprint(to_numpy(dense, base))
-    weight.copy_(_moved(new, moves))
+    start, moves = perf_counter(), task.moves
+    dense = moved_back(weight.detach(), moves)
+    if stored:
+        scores = moved(task.scores, moves) if fresh is None else fresh
+        own = weight.detach().clone()
+        found = fitted(task, own, scores, (), inputs)
+        error = error_share(own, found.values, inputs)
+        weight.copy_(found.values)
+    else:
+        found = fitted(task, dense, task.scores, moves, inputs)
+        error = error_share(dense, found.values, inputs)
+        weight.copy_(moved(found.values, moves))
+    _check(task.layers, task.network, found.stored)
+    mask = moved_back(found.stored, moves)
+    rule = task.rule
+    rows, cols, entangled = orders_of(weight.shape, task.layers[0].dim, moves)
     record = {
-        "tensor": base,
+        "tensor": task.base,
         "shape": list(weight.shape),
         "dtype": str(weight.dtype).removeprefix("torch."),
-        "axis": layers[0].dim,
+        "axis": task.layers[0].dim,
         "pattern": str(rule.pattern),
-        "sha256": sha256,
-        "stored_sha256": fingerprint(to_numpy(weight, base)),
+        "sha256": fingerprint(to_numpy(dense, task.base)),
+        "stored_sha256": fingerprint(to_numpy(weight, task.base)),
         "entangled": entangled,
-        "scores": layers[0].scores,
+        **({"moves": moves_as_text(moves)} if entangled else {}),
+        "scores": task.layers[0].scores,
         "method": rule.method,
-        "state": layers[0].state,
-        **_shares(layers, network, scores, mask),
-        **_error(dense, new, inputs),
+        "state": task.layers[0].state,
+        "targets": dict(task.layers[0].eligible),
+        **shares_of(task.layers, task.network, task.scores, mask),
+        **({} if error is None else {"output_error": error}),
+        "seconds": perf_counter() - start,
         "orders": {},
     }
     assert rule.sparse is not None
-    entry = BundleEntry(base, rule.sparse, mask.cpu().numpy(), rows, cols, tiles, record)
-    return Pruned(entry, stored)
+    entry = BundleEntry(task.base, rule.sparse, mask.cpu().numpy(), rows, cols, found.tiles, record)
+    return Pruned(entry, found.stored)
 
 
-def _moved(tensor: torch.Tensor, moves: Sequence[Move]) -> torch.Tensor:
+def moved(tensor: torch.Tensor, moves: Sequence[Move]) -> torch.Tensor:
+    """Return a contiguous copy of a tensor with moves applied."""
     found = tensor.clone(memory_format=torch.contiguous_format)
     for move in moves:
         move.apply_(found)
     return found
 
 
-def _back(tensor: torch.Tensor, moves: Sequence[Move]) -> torch.Tensor:
+def moved_back(tensor: torch.Tensor, moves: Sequence[Move]) -> torch.Tensor:
+    """Return a contiguous copy of a tensor as it was before moves."""
     found = tensor.clone(memory_format=torch.contiguous_format)
     for move in reversed(moves):
         move.inverse.apply_(found)
@@ -130,22 +218,42 @@ def best_mask(
     return mask.to(scores.device), tiles
 
 
-def _swept(
-    dense: torch.Tensor,
-    pattern: Any,
-    inputs: Inputs | None,
-    cols: Order | None,
-    damping: float,
-    name: str,
+def _chosen(
+    task: Task, weight: torch.Tensor, moves: Sequence[Move], inputs: Inputs | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return values and mask of a method that chooses the mask itself."""
+    pattern, rule = task.rule.sparse, task.rule
     assert isinstance(pattern, NM)
     if inputs is None:
-        raise StateError(f"{name}: SparseGPT needs calibration data.")
-    order = None if cols is None else torch.from_numpy(np.array(cols))
-    return sparsegpt(dense, inputs, pattern.n, pattern.m, damping=damping, cols=order)
+        raise StateError(f"{task.base}: {rule.method} needs calibration data.")
+    method = obc if rule.method == "obc" else sparsegpt
+    cols = column_order(task.base, weight.shape, task.layers[0].dim, moves)
+    return method(weight, inputs, pattern.n, pattern.m, damping=rule.damping, cols=cols)
 
 
-def _orders(
+def column_order(
+    name: str, shape: torch.Size, dim: int, moves: Sequence[Move]
+) -> torch.Tensor | None:
+    """Return the order of the columns that moves come to; None where they stay.
+
+    Raises
+    ------
+    StateError
+        Rows of the weight have column orders of their own.
+    """
+    if not moves:
+        return None
+    index = torch.arange(shape[dim]).reshape([-1 if d == dim else 1 for d in range(len(shape))])
+    lines = moved(index.expand(shape), moves).movedim(dim, 0).flatten(1)
+    if not bool((lines == lines[:, :1]).all()):
+        raise StateError(
+            f"{name}: its blocks have column orders of their own, which no sweep over its columns "
+            'can follow; take method = "refit" for it.'
+        )
+    return lines[:, 0].contiguous()
+
+
+def orders_of(
     shape: torch.Size, dim: int, moves: Sequence[Move]
 ) -> tuple[Order | None, Order | None, bool]:
     """Return the orders of rows and columns that the moves come to, and whether that is not all."""
@@ -169,7 +277,7 @@ def _check(layers: Sequence[PlannedLayer], network: Network, mask: torch.Tensor)
             raise StateError(f"{layer.tensor}: its mask breaks {pattern}; please report this.")
 
 
-def _shares(
+def shares_of(
     layers: Sequence[PlannedLayer], network: Network, scores: torch.Tensor, mask: torch.Tensor
 ) -> dict[str, float]:
     """Return what the mask keeps of the scores, and what the best mask of the old order would."""
@@ -181,9 +289,9 @@ def _shares(
     return {"retained": kept / scale, "baseline": baseline / scale, "total": total}
 
 
-def _error(dense: torch.Tensor, new: torch.Tensor, inputs: Inputs | None) -> dict[str, float]:
-    """Return the error of the layer's outputs as a share of their energy."""
+def error_share(dense: torch.Tensor, new: torch.Tensor, inputs: Inputs | None) -> float | None:
+    """Return the error of the layer's outputs as a share of their energy, if that is known."""
     if inputs is None or inputs.gram is None:
-        return {}
+        return None
     energy = output_error(dense, torch.zeros_like(dense), inputs)
-    return {"output_error": output_error(dense, new, inputs) / energy if energy > 0 else 0.0}
+    return output_error(dense, new, inputs) / energy if energy > 0 else 0.0

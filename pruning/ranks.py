@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
@@ -35,6 +35,15 @@ def summed_over_ranks(sums: Sums) -> None:
     for tensor in (sums.squares, sums.gram):
         if tensor is not None:
             distributed.all_reduce(tensor)
+
+
+def from_first_rank(value: Any) -> Any:
+    """Return the first rank's value on every rank: orders that a clock decided may differ."""
+    if not several_ranks():
+        return value
+    held = [value]
+    distributed.broadcast_object_list(held, src=0)
+    return held[0]
 
 
 def check_same_on_ranks(masks: Mapping[str, torch.Tensor]) -> None:

@@ -30,8 +30,11 @@ from permsearch.patterns import NM, Pattern, parse_pattern
 from permsearch.solvers.registry import get_solver
 from permsearch.stop import AnyOf, MaxSeconds, MaxSteps, StoppingCriterion
 from pruning.errors import RecipeError
+from pruning.targets import target as check_target
 
-Method: TypeAlias = Literal["mask", "refit", "sparsegpt", "sparsegpt+refit"]
+Method: TypeAlias = Literal["mask", "refit", "sparsegpt", "sparsegpt+refit", "obc"]
+#: Which inputs statistics are of, and how many layers' at a time.
+Calibration: TypeAlias = Literal["together", "blocks", "sequential"]
 DENSE = "dense"
 
 
@@ -51,7 +54,8 @@ class LayerRule:
     method
         "mask": zero what is dropped. "refit": fit what is kept to the layer's outputs.
         "sparsegpt": choose and compensate column by column (N:M patterns alone).
-        "sparsegpt+refit": its mask, then the fit.
+        "sparsegpt+refit": its mask, then the fit. "obc": weights go one by one, exactly
+        compensated (N:M patterns, small layers).
     permute
         Whether these weights have a say in the orders that are searched.
     gather
@@ -83,9 +87,10 @@ class LayerRule:
             score_kind(self.scores)
         if self.pattern != DENSE:
             object.__setattr__(self, "pattern", parse_pattern(self.pattern))
-        if "sparsegpt" in self.method and not isinstance(self.pattern, NM):
+        if self.chooses and not isinstance(self.pattern, NM):
+            name = "OBC" if self.method == "obc" else "SparseGPT"
             raise RecipeError(
-                f'{self}: SparseGPT chooses N:M masks; take method = "refit" for {self.pattern}.'
+                f'{self}: {name} chooses N:M masks; take method = "refit" for {self.pattern}.'
             )
         if not (isinstance(self.damping, int | float) and self.damping >= 0):
             raise RecipeError(f"{self}: damping must be a number >= 0, got {self.damping!r}.")
@@ -99,6 +104,11 @@ class LayerRule:
     def needs_gram(self) -> bool:
         """Whether its method needs the inputs' Gram matrix."""
         return self.method != "mask"
+
+    @property
+    def chooses(self) -> bool:
+        """Whether its method chooses the mask itself."""
+        return "sparsegpt" in self.method or self.method == "obc"
 
     def fits(self, tensor: str) -> bool:
         """Whether a weight is one of those meant."""
@@ -123,6 +133,17 @@ class Recipe:
         When the search stops; None for both: the solver's own default.
     seed
         Of the search.
+    calibration
+        "together": one pass over the dense model, statistics of all layers in memory. "blocks":
+        the same inputs, one block of layers after another. "sequential": block after block, with
+        the inputs that the blocks before it, pruned, give.
+    blocks
+        Globs over modules, for the last two. Empty: see `pruning.calibrate_blocks`.
+    rerank
+        Of so many orders, searched in different ways, the one of least output error is taken; 1:
+        the searched one is.
+    target
+        Names of `pruning.targets.TARGETS`, for the plan to tell which layers they can run.
     """
 
     layers: tuple[LayerRule, ...]
@@ -130,13 +151,27 @@ class Recipe:
     steps: int | None = None
     seconds: float | None = None
     seed: int = 0
+    calibration: Calibration = "together"
+    blocks: tuple[str, ...] = ()
+    rerank: int = 1
+    target: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
+        object.__setattr__(self, "blocks", _several(self.blocks, "blocks"))
+        object.__setattr__(self, "target", _several(self.target, "target"))
         if not self.layers:
             raise RecipeError("a recipe needs at least one [[layer]] with match and pattern.")
         get_solver(self.solver)
         _ = self.stop
+        if self.calibration not in get_args(Calibration):
+            raise unknown("calibration", self.calibration, get_args(Calibration))
+        if self.blocks and self.calibration == "together":
+            raise RecipeError('blocks are for calibration = "blocks" or "sequential".')
+        if type(self.rerank) is not int or self.rerank < 1:
+            raise RecipeError(f"rerank is a number of orders, at least 1, not {self.rerank!r}.")
+        for name in self.target:
+            check_target(name)
 
     @property
     def stop(self) -> StoppingCriterion | None:
@@ -198,6 +233,14 @@ def as_recipe(recipe: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
     if isinstance(recipe, Path) or str(recipe).endswith(".toml"):
         return Recipe.read(recipe)
     return Recipe((LayerRule("*", recipe),))
+
+
+def _several(given: Any, key: str) -> tuple[str, ...]:
+    """Return one name or several as a tuple."""
+    found = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(each, str) and each for each in found):
+        raise RecipeError(f"{key} is a name, or a list of names, not {given!r}.")
+    return found
 
 
 def _globs(match: Any) -> Any:

@@ -28,7 +28,7 @@ from sparsekernels.formats import (
     pack,
 )
 from sparsekernels.formats.text import dump_text, load_text
-from sparsekernels.functional import conv2d, linear
+from sparsekernels.functional import addmm, conv2d, linear
 from sparsekernels.modules import SparseConv2d, SparseLinear
 from sparsekernels.swap import Swapped, swap_modules_
 
@@ -49,6 +49,7 @@ __all__ = [
     "TileWiseWeight",
     "VNMWeight",
     "VectorWiseWeight",
+    "addmm",
     "conv2d",
     "dump_text",
     "linear",

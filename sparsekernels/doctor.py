@@ -10,6 +10,7 @@ import torch
 
 from sparsekernels import build, compiling
 from sparsekernels.errors import BuildError
+from sparsekernels.ops import semi
 
 #: Runs on a GPU so far: device, date, commit. Filled in by hand from a run of the GPU lane.
 GPU_RUNS: tuple[tuple[str, str, str], ...] = ()
@@ -47,6 +48,7 @@ def examine(*, compile_now: bool = False) -> list[Finding]:
         _tools(),
         _cpu(compile_now),
         _cuda(),
+        _two_of_four(),
         _gpu(),
         _verified(),
     ]
@@ -88,6 +90,13 @@ def _cuda() -> Finding:
     return Finding(
         "CUDA kernels", "can be built", f"float16 and bfloat16; CUDA {torch.version.cuda}"
     )
+
+
+def _two_of_four() -> Finding:
+    backends = (("cuSPARSELt", semi.has_cusparselt()), ("CUTLASS", semi.has_cutlass()))
+    found = [name for name, there in backends if there]
+    detail = "plain 2:4 in whole tiles goes there on a GPU, else to our kernel"
+    return Finding("PyTorch's 2:4 products", ", ".join(found) or "no", detail)
 
 
 def _gpu() -> Finding:

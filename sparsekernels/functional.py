@@ -45,13 +45,61 @@ def linear_of(
     """Return the product with values and operands apart, as a module holds them."""
     check_activations(x, values)
     out, columns = shape
+    check_columns(x, columns)
+    if isinstance(operands, Gathered):
+        return _tensor(OPS.gathered_linear(x, values, *_gathered(operands), out, bias))
+    return _tensor(OPS.picked_linear(x, values, *_picked(operands), out, bias))
+
+
+def addmm(
+    c: Tensor,
+    x: Tensor,
+    weight: PackedWeight,
+    bias: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+) -> Tensor:
+    """Return beta * c + alpha * x W' + bias, with gradients for all of them.
+
+    Parameters
+    ----------
+    c
+        (..., out), of the type and on the device of x; not read where beta is 0, as in
+        `torch.addmm`.
+    x, weight, bias
+        As for `linear`.
+    alpha, beta
+        Numbers. The CUDA kernels apply them to 32-bit sums; the CPU afterwards.
+
+    Raises
+    ------
+    OperandError
+        When types, devices or shapes do not fit, naming both sides.
+    """
+    if len(weight.shape) != 2:
+        raise OperandError(f"a weight of shape {weight.shape} is a convolution's; use conv2d.")
+    check_activations(x, weight.values)
+    out, columns = weight.shape
+    check_columns(x, columns)
+    if c.shape != (*x.shape[:-1], out) or c.dtype != x.dtype or c.device != x.device:
+        raise OperandError(
+            f"c is {c.dtype} {tuple(c.shape)} on {c.device}; the product is {x.dtype} "
+            f"{(*x.shape[:-1], out)} on {x.device}."
+        )
+    tail = (out, bias, c, float(alpha), float(beta))
+    operands = weight.operands
+    if isinstance(operands, Gathered):
+        return _tensor(OPS.gathered_addmm(x, weight.values, *_gathered(operands), *tail))
+    return _tensor(OPS.picked_addmm(x, weight.values, *_picked(operands), *tail))
+
+
+def check_columns(x: Tensor, columns: int) -> None:
+    """Raise OperandError unless the last axis of x has that many columns."""
     if x.shape[-1:] != (columns,):
         raise OperandError(
             f"activations of shape {tuple(x.shape)} do not end in the {columns} inputs there are."
         )
-    if isinstance(operands, Gathered):
-        return _tensor(OPS.gathered_linear(x, values, *_gathered(operands), out, bias))
-    return _tensor(OPS.picked_linear(x, values, *_picked(operands), out, bias))
 
 
 def conv2d(

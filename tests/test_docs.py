@@ -31,14 +31,6 @@ def run(page: str) -> dict[str, Any]:
     return names
 
 
-def test_the_solver_on_the_architecture_page() -> None:
-    """It passes the conformance suite, as the page says, and finds something."""
-    solver = run("architecture.md")["RandomSwaps"]()
-    result = ps.search(ps.instances.gaussian(8, 32, seed=0), "2:4", solver=solver)
-    assert result.score > result.baseline
-    assert result.steps == solver.tries
-
-
 def test_bundles_are_read_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library and numpy alone read the same mask and order out of a bundle."""
     monkeypatch.chdir(tmp_path)

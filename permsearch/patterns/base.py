@@ -101,7 +101,8 @@ def check_tiling(pattern: Pattern, shape: tuple[int, ...], tiling: tuple[int, in
     for axis, size, unit in zip(("row", "column"), shape[:2], tiling, strict=True):
         if size % unit:
             raise PatternError(
-                f"{size} {axis}s do not split into groups of {unit} for {pattern}: pass pad=True "
+                f"{size} {axis}{'s do' if size > 1 else ' does'} not split into groups of {unit} "
+                f"for {pattern}: pass pad=True "
                 f"to add {counted(-size % unit, axis)}, or choose another pattern."
             )
 

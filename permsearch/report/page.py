@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from permsearch.errors import MissingExtra
 from permsearch.report.bars import layer_bars
+from permsearch.report.environment import environment, in_words
 from permsearch.report.scatter import scatter
-from permsearch.report.text import clean, percent, points, seconds, share, times
 from permsearch.summary import summarise
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-    from markupsafe import Markup
+__all__ = ["environment", "render"]
 
 COLOURS = 8  # how many the style sheet defines
 
@@ -25,8 +21,9 @@ def render(
     about: Mapping[str, Any],
     skipped: Sequence[Mapping[str, str]] = (),
     summary: Sequence[Mapping[str, Any]] | None = None,
+    title: str | None = None,
 ) -> str:
-    """Return the page.
+    """Return the page of a comparison.
 
     Parameters
     ----------
@@ -38,6 +35,8 @@ def render(
         Tensors left out, each with `tensor` and `reason`.
     summary
         A row per solver as `permsearch.summary.summarise` makes them; None: of all rows.
+    title
+        The page's heading; None: the pattern's.
 
     Raises
     ------
@@ -50,7 +49,8 @@ def render(
     colour = {solver: position % COLOURS for position, solver in enumerate(solvers)}
     moving = [solver for solver in solvers if _moves(rows, solver)]
     return pages.get_template("comparison.html.jinja").render(
-        about=_in_words(about),
+        title=title or f"Orders for {about.get('pattern', 'structured sparsity')}",
+        about=in_words(about),
         rows=rows,
         skipped=skipped,
         solvers=solvers,
@@ -63,54 +63,5 @@ def render(
     )
 
 
-def _in_words(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was run with yes and no as people say it."""
-    told = dict(about)
-    complete = told.pop("complete", None)
-    if complete is not None:
-        told["run"] = "to its end" if complete else "interrupted before its end"
-    return told
-
-
 def _moves(rows: Sequence[Mapping[str, Any]], solver: str) -> bool:
     return any(row["retained"] > row["baseline"] for row in rows if row["solver"] == solver)
-
-
-def environment() -> Environment:
-    """Return where templates come from; a run asks first, so as not to fail after its work.
-
-    Raises
-    ------
-    MissingExtra
-        jinja2 is not installed.
-    """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise MissingExtra(
-            "the HTML report needs jinja2; install it with `pip install 'permsearch[report]'`."
-        ) from error
-    made = Environment(
-        loader=PackageLoader("permsearch.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(
-        breakable=_breakable,
-        percent=percent,
-        points=points,
-        seconds=seconds,
-        share=share,
-        times=times,
-    )
-    return made
-
-
-def _breakable(name: str) -> Markup:
-    """Return a name that may be broken after a dot, a slash or an underscore."""
-    from markupsafe import Markup, escape
-
-    text = str(escape(clean(name)))
-    return Markup(re.sub(r"([._/])", r"\1<wbr>", text))

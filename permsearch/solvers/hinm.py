@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _OPENING = 6  # steps of rows, and as many of columns
 _TAIL = 0.2  # part of the rows' and of the columns' schedule without noise
 _SWEEP = 3e7  # entries priced between two reports, about 10 ms
-_DEFAULT = 2e10  # entries where nothing limits the run
+_DEFAULT = 5e9  # entries where nothing limits the run
 _MOST_STEPS, _LEAST_STEPS = 1500, 60
 _ROW_SHARE = 0.5  # of the steps
 _SPEED_UP = 1.3  # the first steps are slower than those that follow

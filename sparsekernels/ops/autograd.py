@@ -24,8 +24,8 @@ class _Family:
         self.name, self.parts = name, parts
 
     def register(self) -> None:
-        """Register the gradients of the four operators."""
-        for kind in ("linear", "conv2d", "dense", "entries"):
+        """Register the gradients of the five operators."""
+        for kind in ("linear", "addmm", "conv2d", "dense", "entries"):
             torch.library.register_autograd(
                 f"{NAMESPACE}::{self.name}_{kind}",
                 getattr(self, f"{kind}_backward"),
@@ -63,6 +63,20 @@ class _Family:
             to_values, to_overlay = self.entries(flat.t() @ rows, weight)
         to_bias = flat.sum(0).to(ctx.bias_type) if ctx.needs_input_grad[self.parts + 2] else None
         return (to_x, *self.given(to_values, to_overlay, weight), None, to_bias)
+
+    # ---- addmm: beta * c + alpha * x W' + bias
+
+    def addmm_context(self, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        self._keep(ctx, inputs[:-3])
+        ctx.scales = inputs[-2:]
+
+    def addmm_backward(self, ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        alpha, beta = ctx.scales
+        *found, to_bias = self.linear_backward(ctx, grad * alpha)
+        if to_bias is not None:
+            to_bias = grad.flatten(0, -2).sum(0).to(ctx.bias_type)
+        to_c = grad * beta if ctx.needs_input_grad[-3] else None
+        return (*found, to_bias, to_c, None, None)
 
     # ---- conv2d
 

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sparsekernels.formats.bits import cutlass_order, mma_order
-from sparsekernels.ops.operands import Gathered, Operands, Picked
+from sparsekernels.formats.bits import mma_order
+from sparsekernels.ops import semi
+from sparsekernels.ops.operands import Gathered, Operands, Picked, Scaled
 
 TYPES = (torch.float16, torch.bfloat16)
 HEIGHTS = (16, 32, 64, 128)  # rows of a tile that there are kernels for
@@ -71,27 +72,29 @@ def linear(
 ) -> Tensor:
     """Return x W' + bias over the last axis of x, by compiled kernels."""
     flat = x.reshape(-1, x.shape[-1])
-    if plain_two_of_four(values, operands, out, len(flat)):
-        return torchs(flat, values, operands, bias).contiguous().reshape(*x.shape[:-1], out)
+    kind = semi.backend(values, operands, out)
+    if kind != semi.NEITHER:
+        return semi.linear(kind, flat, values, operands, bias).reshape(*x.shape[:-1], out)
     y = product(kernels, flat.t(), values, operands, out, bias)
     return y.t().contiguous().reshape(*x.shape[:-1], out)  # as the operator's fake promises
 
 
-def plain_two_of_four(values: Tensor, operands: Operands, out: int, tokens: int) -> bool:
-    """Decide whether PyTorch's own CUTLASS product takes a weight: 2:4 as stored, whole tiles."""
-    if isinstance(operands, Gathered) or operands.cols is not None or operands.rows is not None:
-        return False
-    whole = out % 32 == 0 and values.shape[1] % 32 == 0 and tokens % 8 == 0 and tokens > 0
-    return whole and hasattr(torch.ops.aten, "_sparse_semi_structured_linear")
-
-
-def torchs(x: Tensor, values: Tensor, operands: Operands, bias: Tensor | None) -> Tensor:
-    """Return the product by PyTorch's semi-structured kernel, which knows newer tensor cores."""
-    assert isinstance(operands, Picked)
-    op = torch.ops.aten._sparse_semi_structured_linear  # noqa: SLF001  (it has no public form)
-    kind = None if bias is None else bias.to(values.dtype)
-    y: Tensor = op(x.contiguous(), values.contiguous(), cutlass_order(operands.meta), bias=kind)
-    return y
+def addmm(
+    kernels: Any,
+    x: Tensor,
+    values: Tensor,
+    operands: Operands,
+    out: int,
+    bias: Tensor | None,
+    scaled: Scaled,
+) -> Tensor:
+    """Return beta * c + alpha * x W' + bias, all of it in the kernel's last step."""
+    flat = x.reshape(-1, x.shape[-1])
+    c = None if scaled.beta == 0 else scaled.c.reshape(-1, out).t()
+    y = product(
+        kernels, flat.t(), values, operands, out, bias, c=c, alpha=scaled.alpha, beta=scaled.beta
+    )
+    return y.t().contiguous().reshape(*x.shape[:-1], out)
 
 
 def conv2d(
@@ -101,26 +104,49 @@ def conv2d(
     operands: Operands,
     out: int,
     window: Sequence[int],
-    bias: Tensor | None,
+    bias: Tensor | None = None,
+    *,
+    tile: Tile = CHOSEN,
 ) -> Tensor:
-    """Return the convolution: the product over unfolded columns, tap after tap."""
+    """Return the convolution of (batch, channels, height, width) by an address function.
+
+    The kernels take (channels, height, width, batch), images innermost, so that whatever the tap
+    is, eight images are 16 bytes side by side. Batches are filled up to eights with zeros.
+    """
     from sparsekernels.ops.library import conv_size
 
-    height, width = (conv_size(x.shape[2 + axis], window, axis) for axis in (0, 1))
-    y = product(kernels, unfolded(x, window), values, operands, out, bias)
-    return y.reshape(out, x.shape[0], height, width).transpose(0, 1).contiguous()
+    batch = x.shape[0]
+    size = [conv_size(x.shape[2 + axis], window, axis) for axis in (0, 1)]
+    if not batch or not out or not x.shape[1]:
+        y = x.new_zeros(batch, out, *size)
+        return y if bias is None else y + bias.to(x.dtype).reshape(-1, 1, 1)
+    images = _aligned(pad(x.permute(1, 2, 3, 0), (0, -batch % 8)).contiguous())
+    columns, count = x.shape[1] * window[0] * window[1], size[0] * size[1] * images.shape[3]
+    tail = (out, None if bias is None else bias.float().contiguous(), None, 1.0, 0.0, list(window))
+    what = _Input(images, columns, count)
+    y = _launch(kernels, what, values, operands, tail, tile._replace(tokens=128))
+    return y[..., :batch].permute(3, 0, 1, 2).contiguous()
 
 
-def unfolded(x: Tensor, window: Sequence[int]) -> Tensor:
-    """Return (taps x channels, batch x positions) of the windows of an input."""
-    kernel, stride, padding, dilation = (
-        tuple(window[2 * part : 2 * part + 2]) for part in range(4)
-    )
-    if kernel == (1, 1) and stride == (1, 1) and padding == (0, 0):
-        return x.transpose(0, 1).reshape(x.shape[1], -1)
-    columns = torch.nn.functional.unfold(x, kernel, dilation, padding, stride)
-    apart = columns.reshape(x.shape[0], x.shape[1], kernel[0] * kernel[1], -1)
-    return apart.permute(2, 1, 0, 3).reshape(columns.shape[1], -1)
+class _Input(NamedTuple):
+    """Activations as kernels take them, their columns, and the tokens of the product."""
+
+    x: Tensor
+    columns: int
+    tokens: int
+
+
+def _launch(
+    kernels: Any,
+    what: _Input,
+    values: Tensor,
+    operands: Operands,
+    tail: tuple[Any, ...],
+    tile: Tile,
+) -> Tensor:
+    if isinstance(operands, Gathered):
+        return _gather(kernels, what, values, operands, tail, tile)
+    return _picked(kernels, what, values, operands, tail, tile)
 
 
 def product(
@@ -154,12 +180,10 @@ def product(
         return xt.new_empty(out, count)
     padded = _aligned(pad(xt, (0, -count % 8)) if count % 8 else xt.contiguous())
     grown = None if c is None else _aligned(pad(c, (0, -count % 8)).contiguous())
-    tail = (out, None if bias is None else bias.float().contiguous(), grown, alpha, beta)
-    if isinstance(operands, Gathered):
-        y = _gather(kernels, padded, values, operands, tail, tile)
-    else:
-        y = _picked(kernels, padded, values, operands, tail, tile)
-    return y[:, :count]
+    added = None if bias is None else bias.float().contiguous()
+    tail: tuple[Any, ...] = (out, added, grown, alpha, beta, [])
+    what = _Input(padded, xt.shape[0], padded.shape[1])
+    return _launch(kernels, what, values, operands, tail, tile)[:, :count]
 
 
 def _aligned(tensor: Tensor) -> Tensor:
@@ -169,7 +193,7 @@ def _aligned(tensor: Tensor) -> Tensor:
 
 def _gather(
     kernels: Any,
-    xt: Tensor,
+    what: _Input,
     values: Tensor,
     w: Gathered,
     tail: tuple[Any, ...],
@@ -180,19 +204,19 @@ def _gather(
     valptr = pad(sizes.cumsum(0), (1, 0))
     groups = len(w.colptr) - 1
     work = w.cols.numel() // max(groups, 1)
-    tokens, splits = _tile(tile, v, xt, groups, work)
+    tokens, splits = _tile(tile, v, what, groups, work)
     overlay: Any = (None, None, None)
     if w.overlay_ptr is not None:
         overlay = (w.overlay_ptr, w.overlay_cols, w.overlay)
     places = (w.colptr, w.cols, w.rowptr, w.rows, valptr)
     flat = _aligned(values.reshape(-1).contiguous())
-    y: Tensor = kernels.gather(xt, flat, *places, *overlay, *tail, v, tokens, splits, tile.seed)
+    y: Tensor = kernels.gather(what.x, flat, *places, *overlay, *tail, v, tokens, splits, tile.seed)
     return y
 
 
 def _picked(
     kernels: Any,
-    xt: Tensor,
+    what: _Input,
     values: Tensor,
     w: Picked,
     tail: tuple[Any, ...],
@@ -207,16 +231,16 @@ def _picked(
         lists = cols.reshape(-1, length)
         cols = pad(lists, (0, more[0])).contiguous()
         share = share if len(lists) > 1 else -(-(rows + more[1]) // HEIGHTS[-1]) * HEIGHTS[-1]
-    elif length + more[0] > xt.shape[0]:  # columns beyond the last: any, their values are zero
-        plain = torch.arange(length, dtype=torch.int32, device=xt.device)
+    elif length + more[0] > what.columns:  # columns beyond the last: any, their values are zero
+        plain = torch.arange(length, dtype=torch.int32, device=values.device)
         cols = pad(plain[None], (0, more[0])).contiguous()
         share = -(-(rows + more[1]) // HEIGHTS[-1]) * HEIGHTS[-1]
     if ids is not None and more[1]:
         ids = pad(ids, (0, more[1]), value=-1)
     v = _height(rows, share if cols is not None else 0)
-    tokens, splits = _tile(tile, v, xt, -(-len(grown) // v), length)
+    tokens, splits = _tile(tile, v, what, -(-len(grown) // v), length)
     y: Tensor = kernels.picked(
-        xt, grown, words, cols, ids, share, *tail, v, tokens, splits, tile.seed
+        what.x, grown, words, cols, ids, share, *tail, v, tokens, splits, tile.seed
     )
     return y
 
@@ -227,12 +251,12 @@ def _height(rows: int, share: int) -> int:
     return max([v for v in fitting if v <= max(16, rows)], default=fitting[0])
 
 
-def _tile(given: Tile, v: int, xt: Tensor, groups: int, columns: int) -> tuple[int, int]:
+def _tile(given: Tile, v: int, what: _Input, groups: int, columns: int) -> tuple[int, int]:
     """Return tokens of a tile and parts of the columns: as few parts as fill the processors."""
-    wide = 256 if v in (32, 64) and xt.shape[1] >= 1024 else 128
+    wide = 256 if v in (32, 64) and what.tokens >= 1024 else 128
     tokens = given.tokens or wide
-    blocks = groups * -(-xt.shape[1] // tokens)
-    count = _processors(xt.device)
+    blocks = groups * -(-what.tokens // tokens)
+    count = _processors(what.x.device)
     wanted = min(8, max(1, count // max(1, blocks)), max(1, columns // 256))
     return tokens, given.splits or wanted
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from sparsekernels import build
 from sparsekernels.errors import OperandError, ReferenceUsed
 from sparsekernels.ops import cuda, reference
-from sparsekernels.ops.operands import Gathered, Operands
+from sparsekernels.ops.operands import Gathered, Operands, Scaled
 
 CPU_TYPES = (torch.float32, torch.bfloat16)
 
@@ -79,6 +79,20 @@ def linear(x: Tensor, values: Tensor, operands: Operands, out: int, bias: Tensor
         return cuda.linear(build.cuda_kernels(), x, values, operands, out, bias)
     _tell(choice, values)
     return reference.linear(x, values, operands, out, bias)
+
+
+def addmm(
+    x: Tensor, values: Tensor, operands: Operands, out: int, bias: Tensor | None, scaled: Scaled
+) -> Tensor:
+    """Return beta * c + alpha * x W' + bias, by the kernel that fits."""
+    choice = choose(values, operands)
+    if choice.kernel.startswith("cpu-"):
+        y = linear(x, values, operands, out, None)
+        return reference.combined(y, bias, scaled)
+    if choice.kernel.startswith("cuda-"):
+        return cuda.addmm(build.cuda_kernels(), x, values, operands, out, bias, scaled)
+    _tell(choice, values)
+    return reference.addmm(x, values, operands, out, bias, scaled)
 
 
 def conv2d(

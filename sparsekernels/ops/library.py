@@ -1,7 +1,8 @@
 """The operators `torch.ops.sparsekernels.*`: schemas, fakes, gradients.
 
-Each family of formats has a linear and a convolution operator. Besides them there are `dense`, the
-matrix that values stand for, and `entries`, its adjoint; gradients are made of these two.
+Each family of formats has a linear operator, one that adds to a matrix, and a convolution. Besides
+them there are `dense`, the matrix that values stand for, and `entries`, its adjoint; gradients are
+made of these two.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sparsekernels.ops import dispatch, reference
-from sparsekernels.ops.operands import Gathered, Picked
+from sparsekernels.ops.operands import Gathered, Picked, Scaled
 
 NAMESPACE = "sparsekernels"
 _GATHERED = (
@@ -24,12 +25,15 @@ _PICKED = (
     "Tensor values, Tensor meta, Tensor? cols, Tensor? rows, int n, int m, int bits, int share, "
     "Tensor? words"
 )
+_SCALED = "Tensor c, float alpha, float beta"
 SCHEMAS = {
     "gathered_linear": f"(Tensor x, {_GATHERED}, int out, Tensor? bias) -> Tensor",
+    "gathered_addmm": f"(Tensor x, {_GATHERED}, int out, Tensor? bias, {_SCALED}) -> Tensor",
     "gathered_conv2d": f"(Tensor x, {_GATHERED}, int out, Tensor? bias, int[] window) -> Tensor",
     "gathered_dense": f"({_GATHERED}, SymInt out, SymInt columns) -> Tensor",
     "gathered_entries": f"(Tensor dense, {_GATHERED}) -> (Tensor, Tensor)",
     "picked_linear": f"(Tensor x, {_PICKED}, int out, Tensor? bias) -> Tensor",
+    "picked_addmm": f"(Tensor x, {_PICKED}, int out, Tensor? bias, {_SCALED}) -> Tensor",
     "picked_conv2d": f"(Tensor x, {_PICKED}, int out, Tensor? bias, int[] window) -> Tensor",
     "picked_dense": f"({_PICKED}, SymInt out, SymInt columns) -> Tensor",
     "picked_entries": f"(Tensor dense, {_PICKED}) -> Tensor",
@@ -51,6 +55,11 @@ def gathered(overlay: Tensor | None, *rest: Any) -> Gathered:
 def _gathered_linear(x: Tensor, values: Tensor, *rest: Any) -> Tensor:
     *parts, out, bias = rest
     return dispatch.linear(x, values, gathered(*parts), out, bias)
+
+
+def _gathered_addmm(x: Tensor, values: Tensor, *rest: Any) -> Tensor:
+    *parts, out, bias, c, alpha, beta = rest
+    return dispatch.addmm(x, values, gathered(*parts), out, bias, Scaled(c, alpha, beta))
 
 
 def _gathered_conv2d(x: Tensor, values: Tensor, *rest: Any) -> Tensor:
@@ -77,6 +86,11 @@ def _picked_linear(x: Tensor, values: Tensor, *rest: Any) -> Tensor:
     return dispatch.linear(x, values, Picked(*parts), out, bias)
 
 
+def _picked_addmm(x: Tensor, values: Tensor, *rest: Any) -> Tensor:
+    *parts, out, bias, c, alpha, beta = rest
+    return dispatch.addmm(x, values, Picked(*parts), out, bias, Scaled(c, alpha, beta))
+
+
 def _picked_conv2d(x: Tensor, values: Tensor, *rest: Any) -> Tensor:
     *parts, out, bias, window = rest
     return dispatch.conv2d(x, values, Picked(*parts), out, window, bias)
@@ -93,10 +107,12 @@ def _picked_entries(dense: Tensor, values: Tensor, *parts: Any) -> Tensor:
 
 _RUNS = {
     "gathered_linear": _gathered_linear,
+    "gathered_addmm": _gathered_addmm,
     "gathered_conv2d": _gathered_conv2d,
     "gathered_dense": _gathered_dense,
     "gathered_entries": _gathered_entries,
     "picked_linear": _picked_linear,
+    "picked_addmm": _picked_addmm,
     "picked_conv2d": _picked_conv2d,
     "picked_dense": _picked_dense,
     "picked_entries": _picked_entries,
@@ -117,6 +133,10 @@ def conv_size(size: int, window: Sequence[int], axis: int) -> int:
 
 def _fake_linear(x: Tensor, *rest: Any) -> Tensor:
     return x.new_empty((*x.shape[:-1], rest[-2]))
+
+
+def _fake_addmm(x: Tensor, *rest: Any) -> Tensor:
+    return x.new_empty((*x.shape[:-1], rest[-5]))
 
 
 def _fake_conv2d(x: Tensor, *rest: Any) -> Tensor:
@@ -140,6 +160,7 @@ def _fake_picked_entries(dense: Tensor, values: Tensor, *parts: Any) -> Tensor:
 
 _FAKES = {
     "linear": _fake_linear,
+    "addmm": _fake_addmm,
     "conv2d": _fake_conv2d,
     "dense": _fake_dense,
 }

@@ -67,4 +67,12 @@ class Picked(NamedTuple):
     words: Tensor | None = None
 
 
+class Scaled(NamedTuple):
+    """What a product is added to: beta * c + alpha * product; c is not read where beta is 0."""
+
+    c: Tensor
+    alpha: float
+    beta: float
+
+
 Operands: TypeAlias = Gathered | Picked

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sparsekernels.formats.bits import unpack_bits
-from sparsekernels.ops.operands import Gathered, Operands, Picked
+from sparsekernels.ops.operands import Gathered, Operands, Picked, Scaled
 
 
 def places_of(values_shape: Sequence[int], operands: Operands, out: int) -> tuple[Tensor, Tensor]:
@@ -76,6 +76,22 @@ def overlay_places(operands: Gathered) -> tuple[Tensor, Tensor]:
 def linear(x: Tensor, values: Tensor, operands: Operands, out: int, bias: Tensor | None) -> Tensor:
     """Return x W' + bias over the last axis of x."""
     return torch.nn.functional.linear(x, dense_of(values, operands, out, x.shape[-1]), bias)
+
+
+def addmm(
+    x: Tensor, values: Tensor, operands: Operands, out: int, bias: Tensor | None, scaled: Scaled
+) -> Tensor:
+    """Return beta * c + alpha * x W' + bias."""
+    return combined(linear(x, values, operands, out, None), bias, scaled)
+
+
+def combined(y: Tensor, bias: Tensor | None, scaled: Scaled) -> Tensor:
+    """Return beta * c + alpha * y + bias; c may hold anything where beta is 0."""
+    if scaled.alpha != 1:
+        y = y * scaled.alpha
+    if scaled.beta != 0:
+        y = torch.add(y, scaled.c, alpha=scaled.beta)
+    return y if bias is None else y + bias.to(y.dtype)
 
 
 def conv2d(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sparsekernels.errors import OperandError
+from sparsekernels.formats.matrix import LIMIT
 from sparsekernels.ops.operands import Gathered, Operands, Picked
 
 
@@ -26,6 +27,11 @@ def in_groups(operands: Operands, values: Tensor, shape: Sequence[int], groups: 
         return operands
     if groups < 1 or shape[0] % groups:
         raise OperandError(f"{shape[0]} output channels are no {groups} groups.")
+    columns = math.prod(shape[1:]) * groups
+    if columns > LIMIT:
+        raise OperandError(
+            f"{groups} groups of {math.prod(shape[1:])} columns are more than 32 bits number."
+        )
     part = shape[0] // groups
     if isinstance(operands, Gathered):
         return _gathered(operands, shape[1], part, groups)

@@ -229,7 +229,8 @@ def test_columns_that_are_no_multiple_of_m(columns: int, missing: int) -> None:
     """The error names the weight, both numbers and offers padding; padding then works and tells."""
     weight = WEIGHT[:, :columns]
     text = message(PatternError, weight)
-    for part in (NAME, f"{columns} columns", "groups of 4", f"pad=True to add {missing}"):
+    own = "1 column does" if columns == 1 else f"{columns} columns do"
+    for part in (NAME, own, "groups of 4", f"pad=True to add {missing}"):
         assert part in text
     result = search(weight, pad=True)
     assert result.details["padding"] == missing
@@ -442,3 +443,31 @@ def test_errors_are_of_one_family() -> None:
     kinds = (OrderError, PatternError, ProblemError, ScoresError, UnknownName)
     assert all(issubclass(kind, PermsearchError) and issubclass(kind, ValueError) for kind in kinds)
     assert reference.is_permutation(search(WEIGHT).cols.tolist())
+
+
+def test_padding_is_no_error_where_none_is_needed() -> None:
+    """`pad=True` can be said for a whole file: patterns that fit any length add nothing."""
+    for pattern in ("unstructured@0.5", "unaligned:4@0.25", "tile:8@0.25"):
+        result = search(WEIGHT, pattern, pad=True, solver="none")
+        assert result.mask.shape == WEIGHT.shape
+        assert not {"padding", "row_padding"} & set(result.details)
+
+
+def test_a_single_row_is_told_in_the_singular() -> None:
+    """Errors about one row read as a sentence."""
+    with pytest.raises(PatternError, match=r"1 row does not split into groups of 2"):
+        ps.search(WEIGHT[:1], "vector:2@0.5")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: ps.random_solution(WEIGHT), r"random_solution takes a Problem, got a ndarray"),
+        (lambda: ps.Term(abs(WEIGHT), "2:4", cols=[1, 0]), r"cols of a term is the name of a variable"),
+        (lambda: ps.Term(abs(WEIGHT), "2:4", rows=3), r"rows of a term is the name of a variable"),
+    ],
+)
+def test_what_is_no_problem_or_variable_is_told(call: Any, told: str) -> None:
+    """Values of a wrong kind are named with the way out, instead of failing from deep inside."""
+    with pytest.raises(ProblemError, match=told):
+        call()

@@ -21,7 +21,7 @@ from permsearch.report.text import DASH, clean, percent, points, seconds, share,
 from permsearch.rows import COLUMNS
 
 EVIL = '<script>alert("x")</script>&"\'.weight'
-VOID = {"meta", "br", "input", "wbr", "rect", "line", "circle"}
+VOID = {"meta", "br", "input", "wbr", "rect", "line", "circle", "path"}
 
 
 def row(tensor: str, solver: str, gain: float, time: float = 0.1, size: int = 8) -> dict[str, Any]:

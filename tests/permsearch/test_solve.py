@@ -131,12 +131,6 @@ def test_few_columns_can_be_padded(columns: int) -> None:
     assert result.score <= float(SCORES[:, :columns].sum(dtype=np.float64)) * (1 + 1e-12)
 
 
-def test_padding_serves_groups_of_columns_only() -> None:
-    """A pattern without groups has nothing to pad."""
-    with pytest.raises(ProblemError, match="serves patterns with tiles"):
-        ps.search(WEIGHT, "unstructured@0.5", solver="none", pad=True)
-
-
 def test_shapes_of_weight_and_scores_must_agree() -> None:
     """The error names both shapes, also where the weight is a list."""
     for weight in (WEIGHT, WEIGHT.tolist(), torch.tensor(WEIGHT)):

@@ -16,7 +16,7 @@ from torch.nn.utils import prune
 
 from permsearch.errors import FileError, UnknownName
 from permsearch.patterns import NM, parse_pattern
-from pruning import export
+from pruning import exports
 from pruning.errors import ExportError
 from pruning.masks import attach_masks_, masks_of
 
@@ -37,7 +37,7 @@ def test_semi_structured_round_trip(dtype: torch.dtype) -> None:
     n, m = (1, 2) if dtype == torch.float32 else (2, 4)
     weight = drawn(64, 128) * 20
     packed = (weight * half(weight, n, m)).to(dtype)
-    found = export.to_semi_structured(packed)
+    found = exports.to_semi_structured(packed)
     assert found.values.shape == (64, 64)
     assert torch.equal(found.unpack(), packed)
 
@@ -46,12 +46,12 @@ def test_semi_structured_refuses_what_would_be_misread() -> None:
     """Dense weights, sizes and types are refused by name, with the number of bad groups."""
     dense = drawn(32, 64).half()
     with pytest.raises(ExportError, match=r"q_proj.* 512 groups of 4 hold more than 2"):
-        export.to_semi_structured(dense, "q_proj")
+        exports.to_semi_structured(dense, "q_proj")
     with pytest.raises(ExportError, match="4 rows are no multiple of 32"):
-        export.to_semi_structured(drawn(4, 8).half())
+        exports.to_semi_structured(drawn(4, 8).half())
     with pytest.raises(ExportError, match="float64"):
-        export.to_semi_structured(dense.double())
-    reasons = export.eligibility({"a": dense, "b": dense * half(dense), "bias": dense[0]})
+        exports.to_semi_structured(dense.double())
+    reasons = exports.eligibility({"a": dense, "b": dense * half(dense), "bias": dense[0]})
     assert reasons["b"] == ""
     assert "512" in reasons["a"]
     assert set(reasons) == {"a", "b"}
@@ -61,15 +61,15 @@ def test_bsr_round_trip() -> None:
     """Only tiles that are not zero are stored, and a product with them is the masked one."""
     weight = drawn(16, 32)
     mask = torch.from_numpy(parse_pattern("block:4x8@0.5").keep(weight.abs().numpy()))
-    found = export.to_bsr(torch.where(mask, weight, -0.0), (4, 8), density=0.5)
+    found = exports.to_bsr(torch.where(mask, weight, -0.0), (4, 8), density=0.5)
     assert found.layout == torch.sparse_bsr
     assert found.values().shape == (8, 4, 8)
     value = drawn(3, 32)
     assert torch.allclose(value @ found.to_dense().T, value @ (weight * mask).T)
     with pytest.raises(ExportError, match="16 of 16 tiles"):
-        export.to_bsr(weight, (4, 8), density=0.5)
+        exports.to_bsr(weight, (4, 8), density=0.5)
     with pytest.raises(ExportError, match="32 columns are no multiple of 5"):
-        export.to_bsr(weight, (4, 5))
+        exports.to_bsr(weight, (4, 5))
 
 
 def masked() -> nn.Sequential:
@@ -83,7 +83,7 @@ def masked() -> nn.Sequential:
 def test_torch_prune_round_trip() -> None:
     """torch.nn.utils.prune takes the masks over, trains under them, and hands them back."""
     model, before = masked(), masked()
-    assert export.to_torch_prune_(model) == ["0.weight", "2.weight"]
+    assert exports.to_torch_prune_(model) == ["0.weight", "2.weight"]
     assert prune.is_pruned(model)
     assert {"0.weight_orig", "0.weight_mask"} <= set(model.state_dict())
     assert torch.equal(model[0](torch.ones(1, 8)), before[0](torch.ones(1, 8)))
@@ -92,7 +92,7 @@ def test_torch_prune_round_trip() -> None:
         prune.identity(layer, "weight")
     fresh.load_state_dict(model.state_dict(), strict=True)
     assert torch.equal(fresh[0](torch.ones(1, 8)), before[0](torch.ones(1, 8)))
-    taken = export.from_torch_prune_(fresh)
+    taken = exports.from_torch_prune_(fresh)
     assert not prune.is_pruned(fresh)
     assert all(torch.equal(mask, masks_of(before)[name]) for name, mask in taken.items())
     assert set(masks_of(fresh)) == set(taken)
@@ -114,10 +114,10 @@ def test_torch_prune_is_refused_where_its_hooks_do_not_run() -> None:
         )
         own = masks_of(model)
         with pytest.raises(ExportError, match=r"hook|tied"):
-            export.to_torch_prune_(model)
+            exports.to_torch_prune_(model)
         assert set(masks_of(model)) == set(own)
     with pytest.raises(ExportError, match="no masks attached"):
-        export.to_torch_prune_(nn.Linear(2, 2))
+        exports.to_torch_prune_(nn.Linear(2, 2))
 
 
 def folder(path: Path) -> dict[str, torch.Tensor]:
@@ -145,7 +145,7 @@ def test_folders_are_exported_shard_by_shard(tmp_path: Path) -> None:
     tensors = folder(tmp_path / "in")
     masks = {n: half(tensors[n]).numpy() for n in ("a.weight", "b.weight")}
     masks["b.weight"][0, 0] = False
-    export.export_folder(tmp_path / "in", tmp_path / "out", masks)
+    exports.export_folder(tmp_path / "in", tmp_path / "out", masks)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         p.name for p in (tmp_path / "in").iterdir()
     }
@@ -159,7 +159,7 @@ def test_folders_are_exported_shard_by_shard(tmp_path: Path) -> None:
         assert torch.equal(found[name][kept], tensors[name][kept])
         assert bool((found[name][~kept] == 0).all())
         assert not bool(torch.signbit(found[name][~kept]).any())
-    back = export.import_masks(found)
+    back = exports.import_masks(found)
     assert set(back) == {"a.weight", "b.weight"}
     assert back["a.weight"].follows
     assert np.array_equal(back["a.weight"].mask.numpy(), masks["a.weight"])
@@ -170,11 +170,11 @@ def test_a_wrong_mask_writes_nothing(tmp_path: Path) -> None:
     tensors = folder(tmp_path / "in")
     mask = half(tensors["a.weight"]).numpy()
     with pytest.raises(UnknownName, match=r"did you mean 'a\.weight'"):
-        export.export_folder(tmp_path / "in", tmp_path / "out", {"a.wieght": mask})
+        exports.export_folder(tmp_path / "in", tmp_path / "out", {"a.wieght": mask})
     with pytest.raises(ExportError, match=r"a\.bias"):
-        export.export_folder(tmp_path / "in", tmp_path / "out", {"a.bias": mask})
+        exports.export_folder(tmp_path / "in", tmp_path / "out", {"a.bias": mask})
     with pytest.raises(FileError):
-        export.export_folder(tmp_path / "in", tmp_path / "in", {"a.weight": mask})
+        exports.export_folder(tmp_path / "in", tmp_path / "in", {"a.weight": mask})
     assert not (tmp_path / "out").exists()
 
 
@@ -187,7 +187,7 @@ def test_masks_of_other_tools() -> None:
         ("modelopt", "x._weight_mask", "x.weight"),
         ("torch-prune", "x.weight_mask", "x.weight_orig"),
     ):
-        found = export.import_masks({own: weight, key: poor.float()}, source)["x.weight"]
+        found = exports.import_masks({own: weight, key: poor.float()}, source)["x.weight"]
         assert torch.equal(found.mask, poor)
         assert found.follows
         assert found.density == 0.5
@@ -195,10 +195,10 @@ def test_masks_of_other_tools() -> None:
         assert found.best == pytest.approx(best)
         assert found.headroom > 0.1
     with pytest.raises(ExportError, match="no masks as 'asp'"):
-        export.import_masks({"x.weight": weight}, "asp")
+        exports.import_masks({"x.weight": weight}, "asp")
     with pytest.raises(ExportError, match="missing"):
-        export.import_masks({"x._weight_mask": poor}, "modelopt")
-    assert not export.import_masks({"w": torch.relu(weight)})["w"].follows
+        exports.import_masks({"x._weight_mask": poor}, "modelopt")
+    assert not exports.import_masks({"w": torch.relu(weight)})["w"].follows
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -212,12 +212,12 @@ def test_sparsifiers_of_torch() -> None:
     sparsifier = WeightNormSparsifier(sparsity_level=1.0)
     masks = {"0.weight": half(model[0].weight)}
     with pytest.raises(ExportError, match="prepare"):
-        export.fill_sparsifier_(sparsifier, masks)
+        exports.fill_sparsifier_(sparsifier, masks)
     sparsifier.prepare(model, [{"tensor_fqn": "0.weight"}])
     with pytest.raises(ExportError, match=r"not prepared for 2\.weight"):
-        export.fill_sparsifier_(sparsifier, {**masks, "2.weight": half(dense["2.weight"])})
-    assert export.fill_sparsifier_(sparsifier, masks) == ["0.weight"]
-    assert torch.equal(export.masks_in_sparsifier(sparsifier)["0.weight"], masks["0.weight"])
+        exports.fill_sparsifier_(sparsifier, {**masks, "2.weight": half(dense["2.weight"])})
+    assert exports.fill_sparsifier_(sparsifier, masks) == ["0.weight"]
+    assert torch.equal(exports.masks_in_sparsifier(sparsifier)["0.weight"], masks["0.weight"])
     kept = sparsifier.state_dict()["state"]["0.weight"]["mask"]
     assert torch.equal(kept != 0, masks["0.weight"])
     sparsifier.squash_mask()
@@ -237,7 +237,7 @@ def test_transformers_loads_an_exported_folder(tmp_path: Path) -> None:
     assert len(list((tmp_path / "dense").glob("*.safetensors"))) > 1
     names = [n for n, p in model.named_parameters() if p.dim() == 2 and "encoder" in n]
     masks = {name: half(model.get_parameter(name)) for name in names}
-    export.export_folder(
+    exports.export_folder(
         tmp_path / "dense", tmp_path / "zeros", {n: m.numpy() for n, m in masks.items()}
     )
     loaded = transformers.BertModel.from_pretrained(tmp_path / "zeros").eval()
@@ -258,7 +258,7 @@ def test_a_full_disk_leaves_no_half_folder(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(FileError, match="No space left"):
-        export.export_folder(
+        exports.export_folder(
             tmp_path / "in", tmp_path / "out", {"a.weight": half(tensors["a.weight"]).numpy()}
         )
     assert {p.name: p.read_bytes() for p in (tmp_path / "in").iterdir()} == before

@@ -270,6 +270,9 @@ def test_copies_are_equal_and_independent() -> None:
         assert own.isdisjoint(tensor.data_ptr() for tensor in other.state_dict().values())
         again = copy.deepcopy(other)
         assert torch.equal(again(value), model(value))
+        detach_masks_(again)  # of its own class: the others keep theirs
+        assert torch.equal(again(value), other(value))
+        assert_masked(other, masks)
 
 
 def test_training_resumes_from_a_checkpoint() -> None:
@@ -305,6 +308,33 @@ def test_compiled_models_are_masked() -> None:
     assert_masked(model, masks)
     assert torch.allclose(compiled(value), model(value), atol=1e-6)
     assert set(masks_of(compiled)) == set(masks)
+
+
+def test_masked_recurrent_nets_compile_around_themselves() -> None:
+    """torch.compile leaves recurrent modules out of its graphs; their masks hold all the same."""
+    torch.manual_seed(0)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn, self.head = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 4)
+
+        def forward(self, value: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.head(self.rnn(value)[0])
+            return found
+
+    model, value = Net(), torch.randn(2, 5, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    masks = {n: torch.rand_like(p) > 0.5 for n, p in model.named_parameters() if p.dim() > 1}
+    attach_masks_(model, masks, optimizer=optimizer)
+    compiled = torch.compile(model, backend="aot_eager")
+    for _ in range(2):
+        assert torch.allclose(compiled(value), model(value), atol=1e-6)
+        step(compiled, optimizer, value)
+    for name, mask in masks.items():
+        module, leaf = model.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2]
+        assert bool((getattr(module, leaf)[~mask] == 0).all())
+        assert bool((getattr(module, leaf)[mask] != 0).any())
 
 
 def test_weight_norm_is_masked_on_top() -> None:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 import permsearch as ps
 from pruning import checkpoint_prune
 from pruning.errors import RecipeError
-from pruning.export import import_masks
+from pruning.exports import import_masks
 from pruning.prune_cli import prune_command
 
 CONFIG = {
@@ -67,7 +67,8 @@ def test_a_folder_is_pruned_by_a_recipe(folder: Path, tmp_path: Path) -> None:
         '[[layer]]\nmatch = "*mlp*"\npattern = "1:4"\n[[layer]]\nmatch = "*"\npattern = "2:4"\n',
         "utf-8",
     )
-    done = run(folder, "--recipe", recipe, "--out", out, "--json", tmp_path / "r.json")
+    outputs = ("--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    done = run(folder, "--recipe", recipe, "--out", out, *outputs)
     assert done.exit_code == 0, done.output
     found = load_file(out / "model.safetensors")
     masks = import_masks(found)
@@ -81,7 +82,33 @@ def test_a_folder_is_pruned_by_a_recipe(folder: Path, tmp_path: Path) -> None:
     assert report["total"]["retained"] > report["total"]["baseline"]
     assert {row["tensor"] for row in report["pruned"]} == set(masks)
     assert "lm_head.weight" in report["dense"]
-    assert all(0.3 < row["retained"] < 1 for row in report["pruned"])
+    for row in report["pruned"]:
+        assert 0.3 < row["retained"] <= row["bound"] < 1
+        assert 0.3 < row["baseline"] <= row["bound"]  # a shared order may cost one weight
+        assert row["scores"] == "magnitude"
+        shares = found[row["tensor"]].abs().double()
+        assert float(shares.sum()) == pytest.approx(row["retained"] * row["total"], rel=1e-6)
+    assert report["about"]["recipe"] == str(recipe)
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "model.layers.0.mlp.<wbr>down_<wbr>proj.<wbr>weight".replace("<wbr>", "") in (
+        page.replace("<wbr>", "")
+    )
+
+
+def test_a_dry_run_tells_where_layers_can_run(folder: Path, tmp_path: Path) -> None:
+    """Each target of the recipe has its yes, or its no with the reason, for each layer."""
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        'target = ["torch-semi-structured", "tensorrt"]\n'
+        '[[layer]]\nmatch = "*up_proj"\npattern = "2:4"\n'
+        '[[layer]]\nmatch = "*"\npattern = "dense"\n',
+        "utf-8",
+    )
+    done = run(folder, "--recipe", recipe, "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "eligible for tensorrt: yes" in done.output
+    reason = "24 rows are no multiple of 32, which torch.bfloat16 needs"
+    assert f"eligible for torch-semi-structured: no, {reason}" in done.output
 
 
 def test_a_dry_run_writes_nothing(folder: Path, tmp_path: Path) -> None:
@@ -120,4 +147,7 @@ def test_masks_by_rows_are_those_of_the_whole(
     whole, rows = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "rows"))
     assert all(torch.equal(whole[name], rows[name]) for name in whole)
     for one, other in zip(*reports, strict=True):
-        assert one["retained"] == pytest.approx(other["retained"], rel=1e-12)
+        for key in ("retained", "baseline", "total"):
+            assert one[key] == pytest.approx(other[key], rel=1e-12)
+        assert one["bound"] == pytest.approx(other["bound"], rel=1e-9)
+        assert one["bound_kind"] == other["bound_kind"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import io
+import json
 import pickle
 import sys
 from pathlib import Path
@@ -13,15 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, load_model, save_file
 from torch.nn import functional
 
 import permsearch as ps
 import pruning
 from permsearch.errors import PatternError, ScoresError
+from permsearch.io.bundle import BundleEntry
+from permsearch.io.fingerprint import fingerprint
 from permsearch.io.select import NothingEligible
-from pruning import export, scores
+from pruning import exports, scores
 from pruning.errors import CalibrationError, ExportError, StateError
+from pruning.exports.bitmask import parts_of
 from pruning.masked import masks_in_state
 from pruning.statistics import Inputs, Sums
 from pruning.update import refit, sparsegpt
@@ -202,7 +206,7 @@ def test_o24_skipped_layers_are_told(cases: Any) -> None:
         pruning.prune(cases.CASES["O24"]().model, "1:16", example_inputs=case.inputs)
 
 
-def test_o33_fused_experts_are_named(cases: Any) -> None:
+def test_o33_fused_experts_are_named(cases: Any, tmp_path: Path) -> None:
     """Parameters that are no layers are masked along their inputs; the unused expert is finite."""
     case = cases.CASES["O33"]()
     dense = copy.deepcopy(case.model)
@@ -211,12 +215,20 @@ def test_o33_fused_experts_are_named(cases: Any) -> None:
         example_inputs=case.inputs, calibration=[case.inputs],
     )  # fmt: skip
     assert set(result.bundle) == {"gate_up", "down", "router.weight"}
+    masks = pruning.masks_of(case.model)
     for name in ("gate_up", "down"):
-        assert ps.NM(2, 4).accepts(pruning.masks_of(case.model)[name].numpy())
-    result.bundle.apply_(dense)
+        assert ps.NM(2, 4).accepts(masks[name].numpy())
     output = case.model(*case.inputs)
     assert bool(output.isfinite().all())
+    path = tmp_path / "experts.safetensors"
+    assert set(pruning.export(result.bundle, case.model, path=path).layers) == set(result.bundle)
+    assert all(torch.equal(load_file(path)[n] != 0, m) for n, m in masks.items())
+    pruning.export(result.bundle, dense, path=path)
+    result.bundle.apply_(dense)
     assert torch.allclose(dense(*case.inputs), output, atol=1e-5)
+    fresh = cases.CASES["O33"]().model
+    load_model(fresh, path)
+    assert torch.equal(fresh(*case.inputs), dense(*case.inputs))
 
 
 def test_o34_masks_go_through_weight_norm(cases: Any) -> None:
@@ -233,12 +245,12 @@ def test_o25_dense_weights_are_refused(cases: Any) -> None:
     """The number of groups over the limit is told; a pruned weight round-trips bit for bit."""
     data = cases.CASES["O25"]().data
     with pytest.raises(ExportError, match=rf"layer.*{data['violations']} groups"):
-        export.to_semi_structured(data["dense"], "layer")
+        exports.to_semi_structured(data["dense"], "layer")
     for dtype in (torch.float16, torch.bfloat16):
         weight = data["sparse"].to(dtype)
-        assert torch.equal(export.to_semi_structured(weight).unpack(), weight)
+        assert torch.equal(exports.to_semi_structured(weight).unpack(), weight)
     with pytest.raises(ExportError, match="multiple of 32"):
-        export.to_semi_structured(data["too_small"])
+        exports.to_semi_structured(data["too_small"])
 
 
 def test_o26_memory_formats_do_not_matter(cases: Any, tmp_path: Path) -> None:
@@ -254,17 +266,60 @@ def test_o26_memory_formats_do_not_matter(cases: Any, tmp_path: Path) -> None:
     assert all(torch.equal(found[name], value) for name, value in state.items())
 
 
-def test_o27_a_dense_head_stays_dense(cases: Any) -> None:
+def test_o27_a_dense_head_stays_dense(cases: Any, tmp_path: Path) -> None:
     """Exactly the conforming layers can be packed; the head is listed, and refused if forced."""
     model = cases.CASES["O27"]().model
     weights = {n.removesuffix(".weight"): p.half() for n, p in model.named_parameters()}
-    reasons = export.eligibility(weights)
+    reasons = exports.eligibility(weights)
     assert [n for n, why in reasons.items() if not why] == ["q_proj", "up_proj", "down_proj"]
     assert "groups of 4 hold more than 2" in reasons["lm_head"]
     with pytest.raises(ExportError, match="lm_head"):
-        export.to_semi_structured(weights["lm_head"], "lm_head")
+        exports.to_semi_structured(weights["lm_head"], "lm_head")
     for name in ("q_proj", "up_proj", "down_proj"):
-        assert torch.equal(export.to_semi_structured(weights[name]).unpack(), weights[name])
+        assert torch.equal(exports.to_semi_structured(weights[name]).unpack(), weights[name])
+    source, packed = tmp_path / "model", tmp_path / "packed"
+    source.mkdir()
+    save_file(model.state_dict(), source / "model.safetensors")
+    (source / "config.json").write_text("{}", "utf-8")
+    entries = {
+        name: entry_of(name, weight)
+        for name, weight in model.named_parameters()
+        if name.endswith("_proj.weight")
+    }
+    told = pruning.export(pruning.MaskBundle(entries), source, "sparse-24-bitmask", packed)
+    assert set(told.layers) == set(entries)
+    config = json.loads((packed / "config.json").read_text("utf-8"))["quantization_config"]
+    assert config["sparsity_config"]["ignore"] == ["lm_head"]
+    stored = load_file(packed / "model.safetensors")
+    assert torch.equal(stored["lm_head.weight"], model.lm_head.weight)
+    for name, parts in parts_of(stored).items():
+        assert torch.equal(parts.unpack()[0], model.get_parameter(name))
+    forced = {"lm_head.weight": entry_of("lm_head.weight", model.lm_head.weight)}
+    with pytest.raises(ExportError, match=r"lm_head\.weight: its mask breaks 2:4"):
+        pruning.export(pruning.MaskBundle(forced), source, "sparse-24-bitmask", tmp_path / "no")
+
+
+def entry_of(name: str, weight: torch.Tensor) -> BundleEntry:
+    """Return a bundle's entry that says a weight is 2:4 as it is."""
+    values = weight.detach()
+    record = {"shape": list(weight.shape), "sha256": fingerprint(values.numpy())}
+    mask = (values != 0).numpy()
+    return BundleEntry(name, ps.NM(2, 4), mask, None, None, None, record)
+
+
+def test_o12_tied_weights_are_exported_once(cases: Any, tmp_path: Path) -> None:
+    """A tied weight is masked and stored once; the file loads bit for bit, and tied."""
+    case = cases.CASES["O12"]()
+    recipe = {"solver": "none", "layer": [{"match": "*", "pattern": "2:4"}]}
+    result = pruning.prune(case.model, recipe, example_inputs=case.inputs)
+    path = tmp_path / "tied.safetensors"
+    pruning.export(result.bundle, case.model, path=path)
+    fresh = cases.CASES["O12"]().model
+    load_model(fresh, path)
+    assert torch.equal(fresh(*case.inputs), case.model(*case.inputs))
+    named = dict(fresh.named_parameters(remove_duplicate=False))
+    assert len({id(parameter) for parameter in named.values()}) < len(named)
+    assert len(load_file(path)) == len(dict(fresh.named_parameters()))
 
 
 def test_one_column_is_refused() -> None:

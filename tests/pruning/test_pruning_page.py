@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import pruning
-from pruning import export, scores
+from pruning import exports, scores
 from pruning.recipe import Method, as_recipe
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
+def code(of: str) -> Any:
+    """Return the page's Python block that calls something, compiled."""
+    [found] = [block for block in blocks("python") if f"{of}(" in block]
+    return compile(found.replace("steps=500", "steps=2"), "pruning.md", "exec")
+
+
 def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page's recipe prunes a model by the page's code, and a fresh one takes the bundle."""
     monkeypatch.chdir(tmp_path)
@@ -56,16 +62,42 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
         "print": lambda *_: None,
     }
-    exec(compile(blocks("python")[0], "pruning.md", "exec"), names)
+    exec(code("pruning.prune"), names)
     assert set(pruning.masks_of(fresh)) == {"attention.weight", "intermediate.weight"}
     names["masks"] = pruning.detach_masks_(model)
-    exec(compile(blocks("python")[1], "pruning.md", "exec"), names)
+    exec(code("pruning.attach_masks_"), names)
     assert bool((model.attention.weight[~names["masks"]["attention.weight"]] == 0).all())
+    exec(code("pruning.export"), names)
+    assert (tmp_path / "pruned.safetensors").is_file()
+
+
+def test_the_code_for_other_loops_runs() -> None:
+    """Calibration by blocks visits every layer, and training in stages leaves masks."""
+    torch.manual_seed(0)
+    model = Encoder()
+    names: dict[str, Any] = {
+        "pruning": pruning,
+        "model": model,
+        "batches": [torch.randn(40, 8)],
+        "loss": lambda output, _: output.square().mean(),
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+    }
+    exec(code("pruning.calibrate_blocks"), names)
+    assert names["name"] == "head.weight"
+    assert names["inputs"].gram is not None
+    exec(code("pruning.train_in_stages_"), names)
+    assert len(pruning.masks_of(model)) == 3
+    assert names["stages"][-1].share == 0.25
 
 
 def test_the_tables_are_complete() -> None:
     """Every score, method and export is on the page."""
     text = PAGE.read_text("utf-8")
-    for name in (*scores.SCORES, *get_args(Method), *export.__all__):
-        assert f"`{name}" in text or name in {"Foreign", "SemiStructured"}
+    for name in (*scores.SCORES, *get_args(Method), *exports.__all__):
+        told = f"`{name}" in text or f"`pruning.{name}" in text
+        assert told or name in {"Exported", "SemiStructured", "Target"}, name
+    for name, target in exports.TARGETS.items():
+        row = text.partition(f"\n| `{name}` |")[2].partition("\n")[0]
+        assert row
+        assert all(f"`{option}`" in row for option in target.options)
     assert as_recipe("2:4").layers[0].fits("anything.weight")

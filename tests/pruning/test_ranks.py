@@ -51,7 +51,24 @@ try:
 except pruning.StateError as error:
     assert "ranks hold different masks" in str(error)
     assert pruning.masks_of(model) == {}
-    print("agreed")
+    masks["0.weight"][0] = True
+seen = []
+torch.manual_seed(1)
+hidden = [nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU()]
+rule = {"match": "*", "pattern": "2:4", "method": "refit"}
+result = pruning.prune(
+    DistributedDataParallel(nn.Sequential(*hidden, nn.Linear(16, 8))),
+    {"seconds": 0.2, "seed": rank, "calibration": "sequential", "layer": [rule]},
+    example_inputs=batches[0][:2],
+    calibration=[batches[rank]],
+)
+for name, entry in result.bundle.items():
+    orders = [None if order is None else order.tolist() for order in (entry.rows, entry.cols)]
+    seen.append((name, entry.mask.tobytes(), orders, entry.record["stored_sha256"]))
+told = [None, None]
+distributed.all_gather_object(told, seen)
+assert len(seen) == 3 and told[0] == told[1]
+print("agreed")
 distributed.destroy_process_group()
 """
 
@@ -68,6 +85,6 @@ def test_ranks_agree(tmp_path: Path) -> None:
         )
         for rank in range(2)
     ]
-    told = [run.communicate(timeout=120) for run in runs]
+    told = [run.communicate(timeout=600) for run in runs]
     assert [run.returncode for run in runs] == [0, 0], told
     assert [out.strip() for out, _ in told] == ["agreed"] * 2

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparsekernels as sk
+from sparsekernels.ops.windows import in_groups
 from tests.sparsekernels import drawn
+from tests.sparsekernels.test_ops import operator
 
 PATTERNS = ("vector:8@1", "tile:8@1+1", "block:8x2@1", "2:4", "8:2:8", "hinm:8@1:2:4")
 
@@ -104,6 +106,25 @@ def test_rows_of_several_groups_cannot_share_columns() -> None:
     packed = sk.pack(weight, None, "vector:8@1", rows=[*range(0, 16, 2), *range(1, 16, 2)])
     with pytest.raises(sk.OperandError, match="keeps each group's rows together"):
         sk.conv2d(torch.ones(1, 4, 2, 2), packed, groups=2)
+
+
+def test_columns_of_all_groups_are_numbered_in_32_bits() -> None:
+    """Groups times columns beyond 32 bits are refused before anything is computed."""
+    packed = sk.pack(torch.ones(8, 8, 1, 1), None, "vector:8@1")
+    shape = (2**29, 8, 1, 1)
+    with pytest.raises(sk.OperandError, match="more than 32 bits number"):
+        in_groups(packed.operands, packed.values, shape, 2**29)
+
+
+@pytest.mark.parametrize("pattern", ["tile:8@1+1", "2:4"])
+def test_opcheck(pattern: str) -> None:
+    """Schema, fake, autograd registration and dynamic shapes pass torch's own check."""
+    weight, mask = masked_conv(pattern, 8, 8, (3, 3), 1)
+    packed = sk.pack(weight, mask, pattern)
+    x = torch.randn(2, 8, 5, 6, generator=generator(), requires_grad=True)
+    name, args = operator(packed)
+    tail = (8, None, [3, 3, 2, 1, 1, 1, 1, 1])
+    torch.library.opcheck(getattr(torch.ops.sparsekernels, f"{name}_conv2d"), (x, *args, *tail))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

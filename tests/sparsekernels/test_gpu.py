@@ -12,8 +12,10 @@ import torch
 
 import sparsekernels as sk
 from sparsekernels import build
-from sparsekernels.ops import cuda
+from sparsekernels.functional import window_of
+from sparsekernels.ops import cuda, semi
 from sparsekernels.ops.cuda import Tile
+from sparsekernels.timing import random_mask
 from tests.sparsekernels import drawn
 
 pytestmark = [
@@ -89,11 +91,40 @@ def test_layers(kernels: Any) -> None:
     assert layer.values.grad is not None
 
 
-def test_pytorchs_kernels_agree_on_two_of_four(kernels: Any) -> None:
-    """PyTorch's semi-structured product takes our values and metadata and gives our result."""
+@pytest.mark.parametrize("kind", ["cutlass", "cusparselt"])
+def test_pytorchs_kernels_agree_on_two_of_four(kernels: Any, kind: str) -> None:
+    """PyTorch's semi-structured products take our values and metadata and give our result."""
+    if not (semi.has_cutlass() if kind == "cutlass" else semi.has_cusparselt()):
+        pytest.skip(f"this torch has no {kind}")
     case = drawn.nm(128, 64, 2, 4, generator(4), full=True)
     packed = sk.pack(case.dense[:, case.cols].half(), None, "2:4").to("cuda")
-    x = torch.randn(64, 256, generator=generator(5)).half().cuda()
-    theirs = torch._sparse_semi_structured_linear(x, *packed.cutlass())
-    ours = cuda.linear(kernels, x, packed.values, packed.operands, 128, None)
+    x = torch.randn(61, 256, generator=generator(5)).half().cuda()
+    theirs = semi.linear(kind, x, packed.values, packed.operands, None)
+    ours = cuda.product(kernels, x.t(), packed.values, packed.operands, 128).t()
     torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("pattern", ["vector:32@0.5", "tile:64@0.5+0.01", "2:4", "32:2:8"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_convolutions(kernels: Any, pattern: str, kind: torch.dtype) -> None:
+    """Stride, padding, dilation, groups, and a batch that is no eights."""
+    weight = torch.randn(96, 32, 3, 3, generator=generator(1)).to(kind)
+    packed = sk.pack(weight, random_mask(pattern, weight.shape, 0), pattern).to("cuda")
+    x = torch.randn(5, 32, 17, 23, generator=generator(2)).to("cuda", kind)
+    window = ((2, 1), (1, 2), (1, 3))
+    places = window_of(packed.shape, *window)
+    y = cuda.conv2d(kernels, x, packed.values, packed.operands, 96, places, None)
+    exact = torch.nn.functional.conv2d(x.double(), packed.unpack().double(), None, *window)
+    assert float((y.double() - exact).norm() / exact.norm()) < TOLERANCE[kind]
+
+
+def test_alpha_and_beta(kernels: Any) -> None:
+    """Both are applied to 32-bit sums, and beta 0 does not read what it would scale."""
+    del kernels
+    packed = drawn.vector(128, 96, 32, 24, generator()).pack().to("cuda", torch.float16)
+    x, c = (torch.randn(50, n, generator=generator(n)).half().cuda() for n in (96, 128))
+    exact = 0.5 * x.double() @ packed.unpack().double().t()
+    y = sk.addmm(c, x, packed, alpha=0.5, beta=-2.0)
+    torch.testing.assert_close(y.double(), exact - 2 * c.double(), rtol=1e-2, atol=1e-2)
+    y = sk.addmm(torch.full_like(c, float("nan")), x, packed, alpha=0.5, beta=0.0)
+    torch.testing.assert_close(y.double(), exact, rtol=1e-2, atol=1e-2)

@@ -253,3 +253,51 @@ def test_raw_operators_refuse_what_would_read_outside(kernels: object) -> None:
         kernels.gather_linear(x, values[1:], *good, *none, 40, None)
     with pytest.raises(RuntimeError, match="bias"):
         kernels.gather_linear(x, values, *good, *none, 40, torch.ones(3))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.filterwarnings("ignore::sparsekernels.ReferenceUsed")
+def test_alpha_and_beta(case: drawn.Masked, kind: torch.dtype) -> None:
+    """It is beta c + alpha x W' + bias; where beta is 0, c may hold anything."""
+    packed = case.pack().to(kind)
+    out, columns = packed.shape
+    x, c = (torch.randn(2, 9, n, generator=generator(n)).to(kind) for n in (columns, out))
+    bias = torch.randn(out, generator=generator(1)).to(kind)
+    product = x.double() @ packed.unpack().double().t()
+    tolerance = 3e-2 if kind == torch.bfloat16 else 2e-5
+    for alpha, beta, added in ((0.5, -2.0, bias), (1.0, 1.0, None), (0.0, 1.0, bias)):
+        exact = alpha * product + beta * c.double() + (0 if added is None else added.double())
+        y = sk.addmm(c, x, packed, added, alpha=alpha, beta=beta)
+        assert y.dtype == kind
+        torch.testing.assert_close(y.double(), exact, rtol=tolerance, atol=tolerance * 4)
+    y = sk.addmm(torch.full_like(c, float("nan")), x, packed, alpha=2.0, beta=0.0)
+    torch.testing.assert_close(y.double(), 2 * product, rtol=tolerance, atol=tolerance * 4)
+
+
+@pytest.mark.filterwarnings("ignore::sparsekernels.ReferenceUsed")
+def test_gradients_of_alpha_and_beta(case: drawn.Masked) -> None:
+    """In double precision numeric and analytic gradients agree for c, x, values and bias."""
+    packed = case.pack().to(torch.float64)
+    name, args = operator(packed)
+    out, columns = packed.shape
+    x = torch.randn(3, columns, generator=generator(1)).double().requires_grad_()
+    c = torch.randn(3, out, generator=generator(2)).double().requires_grad_()
+    bias = torch.randn(out, generator=generator(3)).double().requires_grad_()
+    values = packed.values.clone().requires_grad_()
+    run = getattr(OPS, f"{name}_addmm")
+    assert torch.autograd.gradcheck(
+        lambda x, values, bias, c: run(x, values, *args[1:], out, bias, c, 0.5, -2.0),
+        (x, values, bias, c),
+        fast_mode=True,
+    )
+    single, added = operator(case.pack())[1], c.detach().float().requires_grad_()
+    torch.library.opcheck(run, (x.detach().float(), *single, out, None, added, 0.5, 2.0))
+
+
+def test_what_is_added_has_the_products_shape() -> None:
+    """Another shape or type is refused, with both sides named."""
+    packed = drawn.vector(16, 8, 8, 3, generator()).pack()
+    with pytest.raises(sk.OperandError, match=r"c is torch\.float32 \(4, 8\)"):
+        sk.addmm(torch.ones(4, 8), torch.ones(4, 8), packed)
+    with pytest.raises(sk.OperandError, match=r"c is torch\.float64"):
+        sk.addmm(torch.ones(4, 16).double(), torch.ones(4, 8), packed)

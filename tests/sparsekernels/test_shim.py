@@ -182,22 +182,6 @@ def test_no_tokens_and_no_groups(host: Any) -> None:
     assert torch.equal(y, torch.arange(16.0)[:, None].expand(16, 3).half())
 
 
-def test_only_plain_two_of_four_goes_to_pytorch() -> None:
-    """2:4 as stored, in whole tiles; the operator takes the arguments that we hand over."""
-    live, case = (
-        drawn.vnm(64, 8, 16, 8, generator()),
-        drawn.nm(64, 16, 2, 4, generator(), full=True),
-    )
-    for other in (live.pack(), case.pack()):
-        assert not cuda.plain_two_of_four(other.values, other.operands, 64, 8)
-    stored = sk.pack(case.dense[:, case.cols], None, "2:4").to(torch.float16)
-    assert cuda.plain_two_of_four(stored.values, stored.operands, 64, 8)
-    assert not cuda.plain_two_of_four(stored.values, stored.operands, 64, 7)
-    schema = torch.ops.aten._sparse_semi_structured_linear.default._schema
-    names = [argument.name for argument in schema.arguments]
-    assert names[:4] == ["input", "weight", "meta", "bias"]
-
-
 @pytest.mark.parametrize(
     ("case", "kind", "told"),
     [
@@ -242,7 +226,9 @@ FAULTS = {
 }  # fmt: skip
 
 
-class _Result(ctypes.Structure):
+class Result(ctypes.Structure):
+    """Where a product goes."""
+
     _fields_ = [
         ("y", ctypes.c_void_p), ("c", ctypes.c_void_p), ("bias", ctypes.c_void_p),
         ("part", ctypes.c_void_p), ("rows", ctypes.c_int64), ("ld", ctypes.c_int64),
@@ -250,15 +236,28 @@ class _Result(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Window(ctypes.Structure):
+    """A convolution's input and windows; all zeros: a matrix. Dividers are made by the callee."""
+
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("channels", "height", "width", "batch")),
+        ("out_width", ctypes.c_int32), ("kernel_width", ctypes.c_int32),
+        *((name, ctypes.c_int32 * 2) for name in ("stride", "padding", "dilation")),
+        ("dividers", ctypes.c_uint32 * 12),
+    ]  # fmt: skip
+
+
 _POINTERS = ("values", "colptr", "rowptr", "valptr", "cols", "rows", "xt")
 
 
-class _Gather(ctypes.Structure):
+class Gather(ctypes.Structure):
+    """Arguments of the gathered family."""
+
     _fields_ = [
         *((name, ctypes.c_void_p) for name in _POINTERS),
         ("ldx", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("overlay_ptr", "overlay_cols", "overlay")),
-        ("result", _Result),
+        ("result", Result), ("window", Window),
     ]  # fmt: skip
 
 
@@ -266,7 +265,8 @@ class _Picked(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("values", "words", "cols", "rows")),
         *((name, ctypes.c_int64) for name in ("height", "length", "share")),
-        ("xt", ctypes.c_void_p), ("ldx", ctypes.c_int64), ("result", _Result),
+        ("xt", ctypes.c_void_p), ("ldx", ctypes.c_int64), ("result", Result),
+        ("window", Window),
     ]  # fmt: skip
 
 
@@ -288,16 +288,16 @@ def product_is_right(library: Any, seed: int) -> bool:
     w, xt = case.operands, torch.randn(96, 136, generator=generator(2)).half()
     y = torch.full((128, 136), float("nan"), dtype=torch.float16)
     valptr = torch.nn.functional.pad((w.colptr.diff() * 64).cumsum(0), (1, 0))
-    result = _Result(y.data_ptr(), None, None, None, 128, 136, 1.0, 0.0)
+    result = Result(y.data_ptr(), None, None, None, 128, 136, 1.0, 0.0)
     pointers = [t.data_ptr() for t in (case.values, w.colptr, w.rowptr, valptr, w.cols, w.rows, xt)]
-    gather = _Gather(*pointers, 136, None, None, None, result)
+    gather = Gather(*pointers, 136, None, None, None, result)
     code = library.sk_gather(0, 64, 128, ctypes.byref(gather), 2, 1, None, seed)
     if code or not close(y, case.unpack(), xt):
         return False
     case = drawn.vnm(64, 48, 64, 8, generator(3)).pack().to(torch.float16)
     p, xt = cuda.with_words(case.operands, 96), torch.randn(384, 136, generator=generator(4)).half()
     y = torch.full((64, 136), float("nan"), dtype=torch.float16)
-    result = _Result(y.data_ptr(), None, None, None, 64, 136, 1.0, 0.0)
+    result = Result(y.data_ptr(), None, None, None, 64, 136, 1.0, 0.0)
     pointers = [t.data_ptr() for t in (case.values, p.words, p.cols, p.rows)]
     picked = _Picked(*pointers, 64, 192, 64, xt.data_ptr(), 136, result)
     code = library.sk_picked(0, 64, 128, ctypes.byref(picked), 1, None, seed)
@@ -317,17 +317,21 @@ def sources(folder: Path) -> Path:
     return folder
 
 
+def plant(folder: Path, name: str, good: str, bad: str) -> None:
+    """Change a copy of a source."""
+    file = folder / "cuda" / name
+    text = file.read_text(encoding="utf-8")
+    assert good in text
+    file.write_text(text.replace(good, bad), encoding="utf-8")
+
+
 @pytest.mark.parametrize("fault", ["none", *FAULTS])
 def test_planted_faults_are_found(host: Any, fault: str, tmp_path: Path) -> None:
     """Each fault shows under some of a few seeds; the source as it is shows none."""
     del host
     folder = sources(tmp_path)
     if fault != "none":
-        name, good, bad = FAULTS[fault]
-        file = folder / "cuda" / name
-        text = file.read_text(encoding="utf-8")
-        assert good in text
-        file.write_text(text.replace(good, bad), encoding="utf-8")
+        plant(folder, *FAULTS[fault])
     library = ctypes.CDLL(str(compiled(folder)))
     right = [product_is_right(library, seed) for seed in (1, 2, 3)]
     assert all(right) if fault == "none" else not all(right), fault
@@ -345,11 +349,7 @@ def test_addresses_are_checked(host: Any, tmp_path: Path) -> None:
     for bad in (False, True):
         folder = sources(tmp_path / str(bad))
         if bad:
-            file = folder / "cuda" / "gather.cuh"
-            text = file.read_text(encoding="utf-8")
-            bound = "id[i] >= 0 && token + q * 8 < p.ldx"
-            assert bound in text
-            file.write_text(text.replace(bound, "id[i] >= 0"), encoding="utf-8")
+            plant(folder, "source.cuh", "id >= 0 && inside", "id >= 0")
         library = compiled(folder, "-fsanitize=address", "-g")
         script = (
             "import ctypes, sys; sys.path.insert(0, sys.argv[1])\n"

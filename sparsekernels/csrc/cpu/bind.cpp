@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "linear.hpp"
+#include "split.hpp"
 
 namespace {
 
@@ -212,6 +213,18 @@ Tensor chosen_conv2d(const Tensor& x, const Tensor& values, const Tensor& meta, 
   return y;
 }
 
+// The panels that threads would get: thread, first token, tokens, vectors of each.
+std::vector<int64_t> split(int64_t tokens, int64_t threads, bool even, std::string isa) {
+  REFUSE_UNLESS(tokens >= 0 && threads > 0, "no threads, or fewer than no tokens");
+  const sk::Cut cut(isa_of(isa), tokens, even);
+  std::vector<int64_t> found;
+  if (!cut.enough(threads)) return found;  // all threads work on all panels
+  for (int64_t thread = 0; thread < threads; thread++)
+    for (const sk::Panel& p : cut.share(thread, threads))
+      found.insert(found.end(), {thread, p.start, p.live, p.nv});
+  return found;
+}
+
 std::string isa_name() { return sk::best_isa().name; }
 bool has_isa(std::string name) { return sk::isa_named(name.c_str()) != nullptr; }
 
@@ -226,6 +239,7 @@ STABLE_TORCH_LIBRARY(sparsekernels_cpu, m) {
   m.def("chosen_linear(Tensor x, Tensor values, " SK_CHOICE ", Tensor? bias, str isa='') -> Tensor");
   m.def("gather_conv2d(Tensor x, Tensor values, " SK_WEIGHT ", int[] window, Tensor? bias, str isa='') -> Tensor");
   m.def("chosen_conv2d(Tensor x, Tensor values, " SK_CHOICE ", int[] window, Tensor? bias, str isa='') -> Tensor");
+  m.def("split(int tokens, int threads, bool even=False, str isa='') -> int[]");
   m.def("isa_name() -> str");
   m.def("has_isa(str name) -> bool");
 }
@@ -236,6 +250,7 @@ STABLE_TORCH_LIBRARY_IMPL(sparsekernels_cpu, CPU, m) {
   m.impl("chosen_conv2d", TORCH_BOX(&chosen_conv2d));
 }
 STABLE_TORCH_LIBRARY_IMPL(sparsekernels_cpu, CompositeExplicitAutograd, m) {
+  m.impl("split", TORCH_BOX(&split));
   m.impl("isa_name", TORCH_BOX(&isa_name));
   m.impl("has_isa", TORCH_BOX(&has_isa));
 }

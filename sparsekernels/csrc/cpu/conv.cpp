@@ -28,18 +28,18 @@ inline void narrow(float v, uint16_t* p) {
   *p = v != v ? 0x7fc0 : (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
-inline void copy(const float* from, int count, int64_t step, float* to) {
-  if (step != 1) {
-    for (int i = 0; i < count; i++) to[i] = from[i * step];
-    return;
-  }
-  for (; count >= 8; count -= 8, from += 8, to += 8) memcpy(to, from, 32);
-  if (count & 4) memcpy(to, from, 16), from += 4, to += 4;
-  if (count & 2) memcpy(to, from, 8), from += 2, to += 2;
-  if (count & 1) *to = *from;
-}
-inline void copy(const uint16_t* from, int count, int64_t step, float* to) {
+template <class X>
+void copy(const X* from, int count, int64_t step, float* to) {
   for (int i = 0; i < count; i++) to[i] = widen(from[i * step]);
+}
+// Whole sixteens: what lies behind the run is written as well, and overwritten by the runs that follow.
+constexpr int WIDE = 16;
+inline int whole(int count) { return (count + WIDE - 1) / WIDE * WIDE; }
+inline void copy_wide(const float* from, int count, float* to) {
+  for (int i = 0; i < count; i += WIDE) memcpy(to + i, from + i, WIDE * 4);
+}
+inline void copy_wide(const uint16_t* from, int count, float* to) {
+  for (int i = 0; i < whole(count); i++) to[i] = widen(from[i]);
 }
 
 // The runs of one tap in a panel. Sources are places in the planes of channel 0.
@@ -77,17 +77,35 @@ void runs_of(const Conv& io, int64_t tap, const Panel& panel, std::vector<Run>& 
 }
 
 template <class X>
+void put_exactly(const std::vector<Run>& runs, const X* source, int64_t step, float* row) {
+  for (const Run& run : runs)
+    if (run.source < 0) std::fill_n(row + run.to, run.count, 0.f);
+    else copy(source + run.source, run.count, step, row + run.to);
+}
+template <class X>
+void put_widely(const std::vector<Run>& runs, const X* source, float* row) {
+  for (const Run& run : runs)
+    if (run.source < 0) std::fill_n(row + run.to, whole(run.count), 0.f);
+    else copy_wide(source + run.source, run.count, row + run.to);
+}
+
+template <class X>
 void pack_conv(const Conv& io, const Panel& panel, int64_t from, int64_t to, int width, float* packed) {
   std::vector<Run> runs;
   const X* x = (const X*)io.x;
-  const int64_t plane = io.height * io.width;
+  const int64_t plane = io.height * io.width, all = io.batch * io.channels * plane;
+  int64_t reach = 0;  // how far the runs read when they are read widely
   for (int64_t c = from; c < to; c++) {
-    if (c == from || c % io.channels == 0) runs_of(io, c / io.channels, panel, runs);
+    if (c == from || c % io.channels == 0) {
+      runs_of(io, c / io.channels, panel, runs);
+      reach = 0;
+      for (const Run& run : runs) reach = std::max(reach, run.source + whole(run.count));
+    }
     float* row = packed + c * width;
-    const X* source = x + c % io.channels * plane;
-    for (const Run& run : runs)
-      if (run.source < 0) std::fill_n(row + run.to, run.count, 0.f);
-      else copy(source + run.source, run.count, io.stride[1], row + run.to);
+    const int64_t channel = c % io.channels * plane;
+    // the last row has nothing behind it that will be written later
+    if (io.stride[1] == 1 && c + 1 < to && channel + reach <= all) put_widely(runs, x + channel, row);
+    else put_exactly(runs, x + channel, io.stride[1], row);
     std::fill(row + panel.live, row + width, 0.f);
   }
 }
@@ -110,7 +128,8 @@ void unpack_conv(const Conv& io, const Panel& panel, const float* out, int64_t f
 
 int64_t positions(const Conv& io) { return io.batch * io.out_height * io.out_width; }
 
-void conv_by(const Isa& isa, const Conv& io, Product& product, const Overlay& single, int64_t values) {
+void conv_by(const Isa& isa, const Conv& io, const Cut& cut, int threads, Product& product,
+             const Overlay& single) {
   const int64_t columns = io.channels * io.kernel[0] * io.kernel[1];
   auto pack = [&](const Panel& p, int64_t from, int64_t to, float* packed) {
     io.bf16 ? pack_conv<uint16_t>(io, p, from, to, p.nv * isa.lanes, packed)
@@ -120,20 +139,21 @@ void conv_by(const Isa& isa, const Conv& io, Product& product, const Overlay& si
     io.bf16 ? unpack_conv<uint16_t>(io, p, out, from, to, p.nv * isa.lanes)
             : unpack_conv<float>(io, p, out, from, to, p.nv * isa.lanes);
   };
-  sweep(isa, panels_of(isa, positions(io)), columns, io.rows, io.covered, io.bf16, values * positions(io),
-        product, single, pack, unpack);
+  sweep(isa, cut, columns, io.rows, io.covered, io.bf16, threads, product, single, pack, unpack);
 }
 
 }  // namespace
 
 void conv2d(const Isa& isa, const Conv& io, const Groups& groups, int64_t count, const Overlay& single) {
-  GatherProduct product(isa, groups, io.bf16, count, positions(io));
-  conv_by(isa, io, product, single, groups.valptr[count]);
+  const Cut cut(isa, positions(io), false);
+  GatherProduct product(isa, groups, io.bf16, count, cut);
+  conv_by(isa, io, cut, product.threads, product, single);
 }
 
 void conv2d(const Isa& isa, const Conv& io, const Chosen& weight, int64_t rows) {
-  ChosenProduct product(isa, weight, io.bf16, rows, positions(io));
-  conv_by(isa, io, product, Overlay{}, rows * weight.kept);
+  const Cut cut(isa, positions(io), false);
+  ChosenProduct product(isa, weight, nullptr, io.bf16, rows, cut);
+  conv_by(isa, io, cut, product.threads, product, Overlay{});
 }
 
 }  // namespace sk

@@ -1,9 +1,11 @@
-// bfloat16 on processors that multiply pairs of it: twice the rate of float32, for the gathered family.
+// bfloat16 on processors that multiply pairs of it: twice the rate of float32, for the gathered family and 2:4.
 //
 // A panel holds 16-bit tokens, in blocks of 32 whose quarters of four are dealt so that interleaving two
 // columns within 128-bit lanes, one instruction, gives the tokens in order.
 #include <stdint.h>
 #include <string.h>
+
+#include <algorithm>
 
 #include "isa.hpp"
 
@@ -114,9 +116,12 @@ static void gather(const Groups& g, int64_t from, int64_t to, const void* panel,
   if (nv == 4) groups_of<2, 4>(g, from, to, (const uint16_t*)panel, out);
 }
 
+
+#include "half_chosen.hpp"
 }  // namespace half512
 
-static const Half half512_kernels = {half512::pack, half512::gather};
+static const Half half512_kernels = {half512::pack, half512::gather, half512::takes, half512::stream_of,
+                                     half512::chosen_decode, half512::chosen};
 
 const Half* half_of(const Isa& isa) {
   static const bool supported = __builtin_cpu_supports("avx512bf16");

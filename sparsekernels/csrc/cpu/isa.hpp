@@ -70,6 +70,12 @@ extern const Isa isa_base, isa_avx2, isa_avx512;
 struct Half {
   void (*pack)(const void* x, int64_t ld, int64_t from, int64_t to, int tokens, int nv, void* panel);
   void (*gather)(const Groups& groups, int64_t from, int64_t to, const void* panel, int nv, float* out);
+  bool (*takes)(const Chosen& weight, int64_t rows);
+  // rows from..to into a stream of so many floats for each row, and these over one panel
+  int64_t (*stream)(const Chosen& weight);
+  void (*chosen_decode)(const Chosen& weight, int64_t from, int64_t to, void* stream);
+  void (*chosen)(const Chosen& weight, int64_t from, int64_t to, const void* stream, const void* panel, int nv,
+                 float* out);
 };
 const Half* half_of(const Isa& isa);  // null where the processor does not multiply bfloat16
 

@@ -12,8 +12,8 @@ namespace sk {
 
 float* workspace(int which, int64_t floats) {
   struct Free { void operator()(float* p) const { free(p); } };
-  static thread_local std::unique_ptr<float, Free> all[3];
-  static thread_local int64_t sizes[3] = {0, 0, 0};
+  static thread_local std::unique_ptr<float, Free> all[2];
+  static thread_local int64_t sizes[2] = {0, 0};
   std::unique_ptr<float, Free>& kept = all[which];
   int64_t& size = sizes[which];
   if (floats > size) {
@@ -25,8 +25,8 @@ float* workspace(int which, int64_t floats) {
   return kept.get();
 }
 
-static void linear_by(const Isa& isa, const Linear& io, Product& product, const Overlay& single,
-                      int64_t values, const Half* half = nullptr) {
+static void linear_by(const Isa& isa, const Linear& io, const Cut& cut, int threads, Product& product,
+                      const Overlay& single, const Half* half = nullptr) {
   const int64_t item = io.bf16 ? 2 : 4;
   auto pack = [&](const Panel& p, int64_t from, int64_t to, float* packed) {
     if (half)
@@ -39,8 +39,7 @@ static void linear_by(const Isa& isa, const Linear& io, Product& product, const 
     isa.unpack(io.bf16, out, from, to, p.live, p.nv, io.bias, (char*)io.y + p.start * io.rows * item,
                io.rows);
   };
-  sweep(isa, panels_of(isa, io.tokens, half), io.columns, io.rows, io.covered, io.bf16, values * io.tokens,
-        product, single, pack, unpack);
+  sweep(isa, cut, io.columns, io.rows, io.covered, io.bf16, threads, product, single, pack, unpack);
 }
 
 static void begin_with_bias(const Linear& io) {
@@ -60,9 +59,11 @@ static void begin_with_bias(const Linear& io) {
 void linear(const Isa& isa, const Linear& io, const Groups& groups, int64_t count, const Overlay& single) {
   const int64_t values = groups.valptr[count];
   if (io.tokens > FEW) {
-    GatherProduct product(isa, groups, io.bf16, count, io.tokens);
-    product.half = io.bf16 && !single.ptr ? half_of(isa) : nullptr;  // an overlay wants floats
-    return linear_by(isa, io, product, single, values, product.half);
+    const Half* half = io.bf16 && !single.ptr ? half_of(isa) : nullptr;  // an overlay wants floats
+    const Cut cut(isa, io.tokens, half);
+    GatherProduct product(isa, groups, io.bf16, count, cut);
+    product.half = half;
+    return linear_by(isa, io, cut, product.threads, product, single, half);
   }
   if (!io.covered) begin_with_bias(io);
   const int threads = threads_of(values * io.tokens);
@@ -90,9 +91,12 @@ static void few_chosen(const Isa& isa, const Linear& io, const Chosen& weight, i
 
 void linear(const Isa& isa, const Linear& io, const Chosen& weight, int64_t rows) {
   const bool shuffled = weight.n == 2 && weight.m == 4 && weight.bits == 2 && weight.kept % 4 == 0;
-  if (io.tokens <= FEW_CHOSEN && shuffled && isa.lanes > 4) return few_chosen(isa, io, weight, rows);
-  ChosenProduct product(isa, weight, io.bf16, rows, io.tokens);
-  linear_by(isa, io, product, Overlay{}, rows * weight.kept);
+  const Half* half = io.bf16 && io.tokens > FEW ? half_of(isa) : nullptr;
+  if (half && !half->takes(weight, rows)) half = nullptr;
+  if (io.tokens <= FEW_CHOSEN && !half && shuffled && isa.lanes > 4) return few_chosen(isa, io, weight, rows);
+  const Cut cut(isa, io.tokens, half);
+  ChosenProduct product(isa, weight, half, io.bf16, rows, cut);
+  linear_by(isa, io, cut, product.threads, product, Overlay{}, half);
 }
 
 }  // namespace sk

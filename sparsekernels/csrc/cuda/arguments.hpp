@@ -13,6 +13,24 @@ struct Result {
   float alpha, beta;
 };
 
+// Division by multiplication, for numerators below 2^31: what a divider of `by` is made of.
+struct Divider {
+  uint32_t by = 1, factor = 0, shift = 0;
+};
+inline Divider divider(uint32_t by) {
+  uint32_t log = 0;
+  while (((uint64_t)1 << log) < by) log++;
+  return by == 1 ? Divider{} : Divider{by, (uint32_t)((((uint64_t)1 << (31 + log)) + by - 1) / by), log - 1};
+}
+
+// A convolution's input [channels][height][width][batch] and its windows; no channels: a matrix instead.
+// Column tap * channels + channel; token (output row * out_width + output column) * batch + image.
+struct Window {
+  int32_t channels, height, width, batch;  // batch in eights
+  int32_t out_width, kernel_width, stride[2], padding[2], dilation[2];
+  Divider by_batch, by_out_width, by_channels, by_kernel_width;  // made by the entry points
+};
+
 struct GatherArgs {
   const uint16_t* values;
   const int64_t *colptr, *rowptr, *valptr;
@@ -23,6 +41,7 @@ struct GatherArgs {
   const int32_t* overlay_cols;
   const uint16_t* overlay;
   Result result;
+  Window window;
 };
 
 struct PickedArgs {
@@ -34,6 +53,7 @@ struct PickedArgs {
   const uint16_t* xt;             // [columns][ldx], ldx in eights
   int64_t ldx;
   Result result;
+  Window window;
 };
 
 }  // namespace sk

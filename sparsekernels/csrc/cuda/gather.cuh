@@ -5,18 +5,22 @@
 // mma wants, which ldmatrix.trans turns round. Rows are written to where they belong: their order is free.
 #pragma once
 #include "result.cuh"
+#include "source.cuh"
 
 namespace sk {
 
-template <bool BF, int V, int TOKENS>
+template <bool BF, int V, int TOKENS, bool WINDOWS>
 struct Gather {
   using Args = GatherArgs;
+  using From = Source<WINDOWS>;
+  static constexpr bool FROM_WINDOWS = WINDOWS;
   static constexpr int K = 32, STAGES = 4, WARPS = TOKENS / 32, THREADS = WARPS * 32;
   static constexpr int HIGH = V >= 64 ? 2 : 1, WIDE = WARPS / HIGH;         // warps
   static constexpr int ROWS = V / HIGH, COLS = TOKENS / WIDE;               // of a warp
   static constexpr int A = K * V, B = K * TOKENS, SHARED = STAGES * (A + B) * 2;
   static constexpr int A_CHUNKS = V / 8, B_CHUNKS = TOKENS / 8, IDS = K * B_CHUNKS / THREADS;
   static_assert(ROWS % 16 == 0 && COLS % 16 == 0 && K * B_CHUNKS % THREADS == 0, "tiles of whole fragments");
+  static_assert(THREADS % B_CHUNKS == 0, "a thread copies the same eight tokens of every column");
 
   // The group of this block and its part of the columns.
   struct Group {
@@ -47,9 +51,8 @@ struct Gather {
       id[i] = k < g.to ? g.cols[k] : -1;
     }
   }
-  SK_DEVICE static void load(const GatherArgs& p, const Group& g, int64_t k0, const int32_t (&id)[IDS],
-                             uint16_t* a, uint16_t* b) {
-    const int64_t token = (int64_t)block_index().x * TOKENS;
+  SK_DEVICE static void load(const GatherArgs& p, const Group& g, const From& from, int64_t k0,
+                             const int32_t (&id)[IDS], uint16_t* a, uint16_t* b) {
     for (int c = thread_index(); c < K * A_CHUNKS; c += THREADS) {
       const int k = c / A_CHUNKS, q = c % A_CHUNKS;
       const bool valid = k0 + k < g.to && q * 8 < g.height;
@@ -58,8 +61,8 @@ struct Gather {
 #pragma unroll
     for (int i = 0; i < IDS; i++) {
       const int c = thread_index() + i * THREADS, k = c / B_CHUNKS, q = c % B_CHUNKS;
-      const bool valid = id[i] >= 0 && token + q * 8 < p.ldx;
-      copy16(b + swizzled<B_CHUNKS>(k, q), valid ? p.xt + id[i] * p.ldx + token + q * 8 : p.xt, valid);
+      const uint16_t* const address = from.at(p, id[i]);
+      copy16(b + swizzled<B_CHUNKS>(k, q), address ? address : p.xt, address != nullptr);
     }
     copy_commit();
   }
@@ -85,8 +88,10 @@ struct Gather {
   }
 
   SK_DEVICE static void add_overlay(const GatherArgs& p, int64_t row, int64_t token, float& first, float& second) {
+    const From from(p, token);
     for (int64_t i = p.overlay_ptr[row]; i < p.overlay_ptr[row + 1]; i++) {
-      const uint32_t x = *(const uint32_t*)(p.xt + p.overlay_cols[i] * p.ldx + token);
+      const uint16_t* const address = from.at(p, p.overlay_cols[i]);
+      const uint32_t x = address ? *(const uint32_t*)address : 0;
       const float w = widen<BF>(p.overlay[i]);
       first += w * widen<BF>((uint16_t)x), second += w * widen<BF>((uint16_t)(x >> 16));
     }
@@ -96,13 +101,14 @@ struct Gather {
     SK_SHARED(memory);
     uint16_t *a = (uint16_t*)memory, *b = a + STAGES * A;
     const Group g = group_of(p);
+    const From from(p, (int64_t)block_index().x * TOKENS + thread_index() % B_CHUNKS * 8);
     const int warp = thread_index() / 32, row = warp % HIGH * ROWS, col = warp / HIGH * COLS;
     const int steps = g.to > g.from ? (int)((g.to - g.from + K - 1) / K) : 0;
     float sum[ROWS / 16][COLS / 8][4] = {};
     int32_t id[IDS];
     fetch(g, g.from, id);
     for (int s = 0; s < STAGES - 1; s++) {
-      if (s < steps) load(p, g, g.from + s * K, id, a + s * A, b + s * B);
+      if (s < steps) load(p, g, from, g.from + s * K, id, a + s * A, b + s * B);
       else copy_commit();
       fetch(g, g.from + (s + 1) * K, id);
     }
@@ -110,7 +116,7 @@ struct Gather {
       copy_wait<STAGES - 2>();
       sync_threads();
       const int next = s + STAGES - 1;
-      if (next < steps) load(p, g, g.from + next * K, id, a + next % STAGES * A, b + next % STAGES * B);
+      if (next < steps) load(p, g, from, g.from + next * K, id, a + next % STAGES * A, b + next % STAGES * B);
       else copy_commit();
       fetch(g, g.from + (next + 1) * K, id);
       multiply(a + s % STAGES * A, b + s % STAGES * B, row, col, sum);
@@ -128,7 +134,7 @@ struct Gather {
 #pragma unroll
         for (int j = 0; j < COLS / 8; j++) {
           float first = sum[i][j][h * 2], second = sum[i][j][h * 2 + 1];
-          if (p.overlay_ptr && to >= 0 && token + j * 8 < p.ldx && block_index().z == 0)
+          if (p.overlay_ptr && to >= 0 && token + j * 8 < p.result.ld && block_index().z == 0)
             add_overlay(p, to, token + j * 8, first, second);
           put<BF>(p.result, to, token + j * 8, first, second);
         }

@@ -8,6 +8,7 @@ static thread_local std::string message;
 static thread_local uint64_t products = 0;
 extern "C" const char* sk_message() { return message.c_str(); }
 extern "C" uint64_t sk_products() { return products; }
+extern "C" int sk_quotient(int a, int by) { return sk::quotient(a, sk::divider((uint32_t)by)); }
 
 template <class Kernel>
 static int go(const typename Kernel::Args& args, dim3 grid, void*, unsigned seed) {
@@ -51,21 +52,46 @@ static int run(int bf16, const Args& args, dim3 grid, int splits, void* stream, 
   return error || splits == 1 ? error : reduce(bf16, args.result, splits, stream, seed);
 }
 
-#define SK_CASE(KERNEL, V, TOKENS)         \
-  if (v == V && tokens == TOKENS)          \
-    return run<sk::KERNEL, V, TOKENS>(bf16, *args, grid, splits, stream, seed);
+template <bool BF, int V, int TOKENS>
+using GatherMatrix = sk::Gather<BF, V, TOKENS, false>;
+template <bool BF, int V, int TOKENS>
+using GatherWindows = sk::Gather<BF, V, TOKENS, true>;
+template <bool BF, int V, int TOKENS>
+using PickedMatrix = sk::Picked<BF, V, TOKENS, false>;
+template <bool BF, int V, int TOKENS>
+using PickedWindows = sk::Picked<BF, V, TOKENS, true>;
+
+// The arguments with the dividers of their windows.
+template <class Args>
+static Args divided(Args args) {
+  sk::Window& w = args.window;
+  if (w.channels > 0) {
+    w.by_batch = sk::divider(w.batch), w.by_out_width = sk::divider(w.out_width);
+    w.by_channels = sk::divider(w.channels), w.by_kernel_width = sk::divider(w.kernel_width);
+  }
+  return args;
+}
+
+#define SK_CASE(KERNEL, V, TOKENS)                                                         \
+  if (v == V && tokens == TOKENS && windows == KERNEL<false, V, TOKENS>::FROM_WINDOWS) \
+    return run<KERNEL, V, TOKENS>(bf16, divided(*args), grid, splits, stream, seed);
 
 extern "C" int sk_gather(int bf16, int v, int tokens, const sk::GatherArgs* args, int groups, int splits,
                          void* stream, unsigned seed) {
   const dim3 grid((unsigned)((args->result.ld + tokens - 1) / tokens), groups, splits);
-  SK_CASE(Gather, 64, 128)
+  const bool windows = args->window.channels > 0;
+  SK_CASE(GatherMatrix, 64, 128)
+  SK_CASE(GatherWindows, 64, 128)
 #ifndef SK_FEW
-  SK_CASE(Gather, 16, 128)
-  SK_CASE(Gather, 32, 128)
-  SK_CASE(Gather, 128, 128)
-  SK_CASE(Gather, 32, 256)
-  SK_CASE(Gather, 64, 256)
-  SK_CASE(Gather, 128, 256)
+  SK_CASE(GatherMatrix, 16, 128)
+  SK_CASE(GatherMatrix, 32, 128)
+  SK_CASE(GatherMatrix, 128, 128)
+  SK_CASE(GatherMatrix, 32, 256)
+  SK_CASE(GatherMatrix, 64, 256)
+  SK_CASE(GatherMatrix, 128, 256)
+  SK_CASE(GatherWindows, 16, 128)
+  SK_CASE(GatherWindows, 32, 128)
+  SK_CASE(GatherWindows, 128, 128)
 #endif
   return -2;
 }
@@ -73,12 +99,17 @@ extern "C" int sk_gather(int bf16, int v, int tokens, const sk::GatherArgs* args
 extern "C" int sk_picked(int bf16, int v, int tokens, const sk::PickedArgs* args, int splits, void* stream,
                          unsigned seed) {
   const dim3 grid((unsigned)((args->result.ld + tokens - 1) / tokens), (unsigned)((args->height + v - 1) / v), splits);
-  SK_CASE(Picked, 64, 128)
+  const bool windows = args->window.channels > 0;
+  SK_CASE(PickedMatrix, 64, 128)
+  SK_CASE(PickedWindows, 64, 128)
 #ifndef SK_FEW
-  SK_CASE(Picked, 16, 128)
-  SK_CASE(Picked, 32, 128)
-  SK_CASE(Picked, 128, 128)
-  SK_CASE(Picked, 64, 256)
+  SK_CASE(PickedMatrix, 16, 128)
+  SK_CASE(PickedMatrix, 32, 128)
+  SK_CASE(PickedMatrix, 128, 128)
+  SK_CASE(PickedMatrix, 64, 256)
+  SK_CASE(PickedWindows, 16, 128)
+  SK_CASE(PickedWindows, 32, 128)
+  SK_CASE(PickedWindows, 128, 128)
 #endif
   return -2;
 }

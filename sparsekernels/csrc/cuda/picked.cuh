@@ -2,12 +2,15 @@
 // four live columns of each M it is V:N:M, with a tile's own order HiNM.
 #pragma once
 #include "result.cuh"
+#include "source.cuh"
 
 namespace sk {
 
-template <bool BF, int V, int TOKENS>
+template <bool BF, int V, int TOKENS, bool WINDOWS>
 struct Picked {
   using Args = PickedArgs;
+  using From = Source<WINDOWS>;
+  static constexpr bool FROM_WINDOWS = WINDOWS;
   static constexpr int K = 64, STAGES = 3, WARPS = V == 128 ? TOKENS / 16 : TOKENS / 32, THREADS = WARPS * 32;
   static constexpr int HIGH = V >= 64 ? 2 : 1, WIDE = WARPS / HIGH;
   static constexpr int ROWS = V / HIGH, COLS = TOKENS / WIDE;
@@ -15,6 +18,7 @@ struct Picked {
   static constexpr int A_CHUNKS = K / 16, B_CHUNKS = TOKENS / 8, IDS = K * B_CHUNKS / THREADS;
   static constexpr uint32_t NOTHING = 0x44444444;  // a legal word for values that are zero
   static_assert(ROWS % 16 == 0 && COLS % 16 == 0, "tiles of whole fragments");
+  static_assert(THREADS % B_CHUNKS == 0, "a thread copies the same eight tokens of every column");
 
   SK_DEVICE static void fetch(const int32_t* list, int64_t k0, int64_t to, int32_t (&id)[IDS]) {
 #pragma unroll
@@ -23,20 +27,20 @@ struct Picked {
       id[i] = k < to ? (list ? list[k] : (int32_t)k) : -1;
     }
   }
-  SK_DEVICE static void load(const PickedArgs& p, int64_t k0, int64_t to, const int32_t (&id)[IDS], uint16_t* a,
-                             uint16_t* b) {
-    const int64_t token = (int64_t)block_index().x * TOKENS, first = (int64_t)block_index().y * V;
+  SK_DEVICE static void load(const PickedArgs& p, const From& from, int64_t k0, int64_t to,
+                             const int32_t (&id)[IDS], uint16_t* a, uint16_t* b) {
+    const int64_t first = (int64_t)block_index().y * V;
     for (int c = thread_index(); c < V * A_CHUNKS; c += THREADS) {
       const int r = c / A_CHUNKS, q = c % A_CHUNKS;
       const bool valid = first + r < p.height && k0 + q * 16 < to;
-      const uint16_t* from = p.values + (first + r) * (p.length / 2) + k0 / 2 + q * 8;
-      copy16(a + swizzled<A_CHUNKS>(r, q), valid ? from : p.values, valid);
+      const uint16_t* values = p.values + (first + r) * (p.length / 2) + k0 / 2 + q * 8;
+      copy16(a + swizzled<A_CHUNKS>(r, q), valid ? values : p.values, valid);
     }
 #pragma unroll
     for (int i = 0; i < IDS; i++) {
       const int c = thread_index() + i * THREADS, k = c / B_CHUNKS, q = c % B_CHUNKS;
-      const bool valid = id[i] >= 0 && token + q * 8 < p.ldx;
-      copy16(b + swizzled<B_CHUNKS>(k, q), valid ? p.xt + id[i] * p.ldx + token + q * 8 : p.xt, valid);
+      const uint16_t* const address = from.at(p, id[i]);
+      copy16(b + swizzled<B_CHUNKS>(k, q), address ? address : p.xt, address != nullptr);
     }
     copy_commit();
   }
@@ -89,26 +93,27 @@ struct Picked {
     const int64_t first = (int64_t)block_index().y * V;
     const int32_t* list = p.cols ? p.cols + first / p.share * p.length : nullptr;
     const int64_t all = (p.length + K - 1) / K, z = block_index().z, splits = grid_size().z;
-    const int64_t from = all * z / splits * K, end = all * (z + 1) / splits * K;
+    const From from(p, (int64_t)block_index().x * TOKENS + thread_index() % B_CHUNKS * 8);
+    const int64_t begin = all * z / splits * K, end = all * (z + 1) / splits * K;
     const int64_t to = end < p.length ? end : p.length;
-    const int steps = to > from ? (int)((to - from + K - 1) / K) : 0;
+    const int steps = to > begin ? (int)((to - begin + K - 1) / K) : 0;
     float sum[ROWS / 16][COLS / 8][4] = {};
     int32_t id[IDS];
     uint32_t e[ROWS / 16][2];
-    fetch(list, from, to, id);
+    fetch(list, begin, to, id);
     for (int s = 0; s < STAGES - 1; s++) {
-      if (s < steps) load(p, from + s * K, to, id, a + s * A, b + s * B);
+      if (s < steps) load(p, from, begin + s * K, to, id, a + s * A, b + s * B);
       else copy_commit();
-      fetch(list, from + (s + 1) * K, to, id);
+      fetch(list, begin + (s + 1) * K, to, id);
     }
     for (int s = 0; s < steps; s++) {
-      fetch_words(p, first + row, from + s * K, to, e);
+      fetch_words(p, first + row, begin + s * K, to, e);
       copy_wait<STAGES - 2>();
       sync_threads();
       const int next = s + STAGES - 1;
-      if (next < steps) load(p, from + next * K, to, id, a + next % STAGES * A, b + next % STAGES * B);
+      if (next < steps) load(p, from, begin + next * K, to, id, a + next % STAGES * A, b + next % STAGES * B);
       else copy_commit();
-      fetch(list, from + (next + 1) * K, to, id);
+      fetch(list, begin + (next + 1) * K, to, id);
       multiply(a + s % STAGES * A, b + s % STAGES * B, row, col, e, sum);
     }
     copy_wait<0>();

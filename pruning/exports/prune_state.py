@@ -30,9 +30,11 @@ def to_torch_prune_(model: nn.Module) -> list[str]:
     if not masks:
         raise ExportError("the model has no masks attached; attach_masks_ first.")
     for name in masks:
-        _check(bare, name)
+        why = hook_obstacle(bare, name)
+        if why:
+            raise ExportError(f"{name}: {why}.")
     for name, mask in detach_masks_(bare).items():
-        module, leaf = _place(bare, name)
+        module, leaf = place(bare, name)
         prune.custom_from_mask(module, leaf, mask)  # type: ignore[no-untyped-call]
     return list(masks)
 
@@ -58,23 +60,27 @@ def _hooked(module: nn.Module) -> list[str]:
     return [leaf for leaf in leaves if hasattr(module, f"{leaf}_orig")]
 
 
-def _place(model: nn.Module, name: str) -> tuple[nn.Module, str]:
+def place(model: nn.Module, name: str) -> tuple[nn.Module, str]:
+    """Return the module that has a weight, and the weight's name there."""
     prefix, _, leaf = name.rpartition(".")
     return model.get_submodule(prefix), leaf
 
 
-def _check(model: nn.Module, name: str) -> None:
-    module, _ = _place(model, name)
+def hook_obstacle(model: nn.Module, name: str) -> str:
+    """Return why `torch.nn.utils.prune` cannot keep a weight masked, or an empty string."""
+    module, _leaf = place(model, name)
     inside = [m.out_proj for m in model.modules() if isinstance(m, nn.MultiheadAttention)]
     if isinstance(module, nn.MultiheadAttention | nn.RNNBase) or any(m is module for m in inside):
-        raise ExportError(
-            f"{name}: torch.nn.utils.prune masks in a hook that this layer never calls, or keeps "
-            "another list of; export it as dense zeros."
+        return (
+            "torch.nn.utils.prune masks in a hook that this layer never calls, or keeps another "
+            "list of; export it as dense zeros"
         )
-    own = model.get_parameter(_stored_name(name))
-    shared = [n for n, p in model.named_parameters(remove_duplicate=False) if p is own]
+    named = dict(model.named_parameters(remove_duplicate=False))
+    own = named[name if name in named else _stored_name(name)]
+    shared = [n for n, p in named.items() if p is own]
     if len(shared) > 1:
-        raise ExportError(f"{name} is tied ({', '.join(shared)}); its hooks would untie it.")
+        return f"it is tied ({', '.join(shared)}), and the hooks would untie it"
+    return ""
 
 
 def _stored_name(name: str) -> str:

@@ -1,0 +1,1 @@
+"""What pruning costs in accuracy: real networks, several seeds, random orders as the control."""

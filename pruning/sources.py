@@ -1,0 +1,149 @@
+"""Statistics for a recipe: of all layers together, or of one block of layers after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pruning.calibrate import calibrate, visible
+from pruning.curvature import checked_mean
+from pruning.layerwise import Stage, calibrate_blocks
+from pruning.plan import PlannedLayer, PrunePlan
+from pruning.recipe import Recipe
+from pruning.scores import score_kind
+from pruning.statistics import Inputs
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+@dataclass(slots=True)
+class Source:
+    """Where the statistics of a plan's layers come from.
+
+    Attributes
+    ----------
+    model, plan, recipe
+        What is pruned, and how.
+    batches
+        The calibration data; None without.
+    runs
+        Blocks whose inputs took a run of the model, in the last pass over blocks.
+    """
+
+    model: nn.Module
+    plan: PrunePlan
+    recipe: Recipe
+    batches: Iterable[Any] | None
+    runs: list[str] = field(default_factory=list)
+    _known: dict[str, Inputs] | None = None
+
+    def __post_init__(self) -> None:
+        if self.batches is not None and not self.together:
+            self.batches = list(self.batches)  # read more than once
+
+    @property
+    def together(self) -> bool:
+        """Whether all layers are calibrated in one pass."""
+        return self.recipe.calibration == "together"
+
+    def staged(self) -> dict[str, PlannedLayer]:
+        """Return the layers that `after` yields statistics of, by base names."""
+        every = self.recipe.calibration != "blocks"
+        return {
+            layer.base: layer
+            for layer in self.plan.layers
+            if self.batches is not None
+            and layer.seen is not None
+            and (every or layer.rule.needs_gram)
+        }
+
+    def before(self, *, whole: bool) -> Iterator[Mapping[str, Inputs]]:
+        """Yield the statistics of the dense model's layers as they came in, by base names.
+
+        Parameters
+        ----------
+        whole
+            Whether all Gram matrices are needed, or those alone that scores are made of.
+        """
+        layers = {layer.base: layer for layer in self.plan.layers if layer.seen is not None}
+        if self.batches is None or not layers:
+            return
+        names = {base: str(layer.seen) for base, layer in layers.items()}
+        if self.together:
+            if self._known is None:
+                gram = {names[base] for base, layer in layers.items() if layer.gram}
+                found = calibrate(self.model, self.batches, names=_each(names), gram=gram)
+                self._known = _checked(names, found, layers)
+            yield self._known
+            return
+        gram = {n for base, n in names.items() if _scored_by_gram(layers[base])}
+        gram |= {n for base, n in names.items() if whole and layers[base].gram}
+        if not gram:
+            found = calibrate(self.model, self.batches, names=_each(names))
+            yield _checked(names, found, layers)
+            return
+        for stage in self._stages(_each(names), gram, pruned=False):
+            yield _checked(names, stage.inputs, layers)
+
+    def after(self, parameters: Mapping[str, torch.Tensor]) -> Iterator[Mapping[str, Inputs]]:
+        """Yield the statistics that the methods need, by base names.
+
+        They are in the layout that came in if all layers are calibrated together, otherwise in
+        that of the model as it is now.
+
+        Parameters
+        ----------
+        parameters
+            By base name.
+        """
+        if self.together:
+            yield from self.before(whole=True)
+            return
+        layers = self.staged()
+        if self.batches is None or not layers:
+            return
+        now = self._names_now()
+        names = {base: now[id(parameters[base])] for base in layers}
+        gram = {n for base, n in names.items() if layers[base].gram}
+        self.runs.clear()
+        sequential = self.recipe.calibration == "sequential"
+        for stage in self._stages(_each(names), gram, pruned=sequential):
+            if not stage.replayed:
+                self.runs.append(stage.name or "the layers outside blocks")
+            yield _checked(names, stage.inputs, layers)
+
+    def _names_now(self) -> dict[int, str]:
+        """Return the names by which calibration knows parameters: gathers have changed some."""
+        seen = visible(self.model)
+        named = self.model.named_parameters(remove_duplicate=False)
+        return {id(parameter): name for name, parameter in named if name in seen}
+
+    def _stages(self, names: list[str], gram: set[str], *, pruned: bool) -> Iterator[Stage]:
+        assert self.batches is not None
+        blocks = self.recipe.blocks or None
+        return calibrate_blocks(
+            self.model, self.batches, blocks=blocks, names=names, gram=gram, pruned=pruned
+        )
+
+
+def _scored_by_gram(layer: PlannedLayer) -> bool:
+    return score_kind(layer.scores).needs == "gram"
+
+
+def _each(names: Mapping[str, str]) -> list[str]:
+    return sorted(set(names.values()))
+
+
+def _checked(
+    names: Mapping[str, str], found: Mapping[str, Inputs], layers: Mapping[str, PlannedLayer]
+) -> dict[str, Inputs]:
+    """Return statistics by base names, refusing Gram matrices that say nothing."""
+    own = {base: found[name] for base, name in names.items() if name in found}
+    for base, inputs in own.items():
+        needed = layers[base].rule.needs_gram or _scored_by_gram(layers[base])
+        for part in inputs.grams() if needed and inputs.gram is not None else ():
+            checked_mean(part, base)
+    return own
