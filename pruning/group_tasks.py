@@ -40,6 +40,7 @@ from pruning.network import Part as Slice
 if TYPE_CHECKING:
     from permsearch.result import SearchResult
 
+_COARSE = ("auto", "coarse", "matching")  # solvers that leave large groups to the coarse level
 _WIDE = 8192  # columns beyond which matching in float32 goes by blocks of columns, and is outdone
 
 
@@ -55,7 +56,7 @@ class GroupOptions:
         Where the distances of 8-bit searches are computed: see `permsearch.streaming.device`.
     memory
         Bytes that one search may hold. Larger groups of an N:M pattern are searched row by row at
-        the coarse level; the others are searched all the same.
+        the coarse level, where the solver is `auto`, `matching` or `coarse`; others are held.
     scratch
         Folder for the files of those; None: the system's for temporary files.
     """
@@ -187,12 +188,14 @@ def _stack(drafts: Sequence[Draft], domains: Mapping[str, Domain], entries: int)
 
 def _streams(drafts: Sequence[Draft], shape: Shape | None, options: GroupOptions) -> bool:
     """Decide whether a group is searched row by row."""
-    if shape is None or not can_stream(drafts, shape.segments, shape.columns):
+    if shape is None or options.solver not in _COARSE:
+        return False
+    if not can_stream(drafts, shape.segments, shape.columns):
         return False
     if options.solver == "matching" and shape.columns > _WIDE:
         return True
     needed = cost_of(shape, options.solver, options.stop, TYPICAL).memory
-    return needed > options.memory and options.solver != "none"
+    return needed > options.memory
 
 
 def tasks_of(plans: Sequence[GroupPlan], options: GroupOptions) -> list[Task]:

@@ -79,7 +79,8 @@ def cost_of(
     if streamed:
         stride = -(-shape.rows // MOST_ROWS)
         shape = replace(shape, rows=-(-shape.rows // stride))
-    seconds = _seconds(shape, "coarse" if streamed else solver, stop, speed)
+    name, limit = ("coarse", None) if streamed else (solver, stop)
+    seconds = _seconds(shape, name, limit, speed)
     cpu = None if seconds is None else seconds * shape.segments + reading
     if not streamed:
         return Cost(cpu, _FIXED + _held(shape, solver), 0)

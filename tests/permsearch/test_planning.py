@@ -51,6 +51,12 @@ def test_limits_are_believed(solver: str) -> None:
     assert few.cpu < full.cpu / 20
 
 
+def test_no_limit_cuts_what_is_streamed() -> None:
+    """Row by row the search ends by itself, and is planned so."""
+    whole = cost_of(STREAM, "auto", None, TYPICAL, streamed=True)
+    assert cost_of(STREAM, "auto", ps.MaxSeconds(7), TYPICAL, streamed=True) == whole
+
+
 def test_methods_without_an_estimate_say_so() -> None:
     """No number is made up."""
     assert cost_of(FFN, "window", None, TYPICAL).cpu is None

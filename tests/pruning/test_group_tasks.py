@@ -116,6 +116,15 @@ def test_streamed_groups_have_the_numbers_of_their_problems(folder: Path) -> Non
             assert part.record["baseline"] < part.record["score"] <= part.record["bound"]
 
 
+@pytest.mark.parametrize(("solver", "count"), [("auto", 3), ("matching", 3), ("swap", 0)])
+def test_only_some_solvers_leave_groups_to_the_coarse_level(
+    folder: Path, solver: str, count: int
+) -> None:
+    """A solver that has no way by rows holds its groups, rather than being another silently."""
+    plans = Job.open(folder, "2:4").plans(GroupOptions(solver, memory=0))
+    assert sum(plan.streamed for plan in plans) == count
+
+
 def test_tasks_can_be_sent_and_repeated(folder: Path) -> None:
     """A task is small, survives pickling, and gives the same part again, times apart."""
     options = GroupOptions("coarse", seed=2)
