@@ -28,6 +28,7 @@ PARTS = {
     "row_groups": "benchmarks.row_groups",
     "allocation": "benchmarks.allocation",
     "networks": "benchmarks.networks",
+    "streaming": "benchmarks.streaming",
 }
 
 

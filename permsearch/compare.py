@@ -219,37 +219,39 @@ def compared(
     options: SearchOptions,
 ) -> Iterator[Row | Skipped]:
     """Yield a row per tensor and solver, why a solver could not take a tensor, or why none can."""
-    runs = [(str(solver), replace(options, solver=solver, bound=False)) for solver in solvers]
-    for _, run in runs:
-        get_solver(run.solver)
+    for solver in solvers:
+        get_solver(solver)
     for position, info in enumerate(selection.chosen):
         try:
             weight = source.read(info.name)
             if position == 0:
-                for _, run in runs:
-                    run.warm_up(weight)
-            yield from _searched(weight, info, runs, tight=options.bound)
+                for solver in solvers:
+                    replace(options, solver=solver).warm_up(weight)
+            yield from compare_tensor(weight, info, solvers, options)
         except ScoresError as error:
             yield Unusable.of(info.name, error)
 
 
-def _searched(
-    weight: NDArray[Any],
-    info: TensorInfo,
-    runs: Sequence[tuple[str, SearchOptions]],
-    *,
-    tight: bool,
+def compare_tensor(
+    weight: NDArray[Any], info: TensorInfo, solvers: Sequence[str | Solver], options: SearchOptions
 ) -> Iterator[Row | Skipped]:
+    """Yield a row per solver, or why a solver could not take the tensor.
+
+    Raises
+    ------
+    ScoresError
+        No solver can: the weight holds NaN or infinities.
+    """
     limit: Bound | None = None
-    for label, run in runs:
+    for solver in solvers:
         try:
-            result = run.search(weight, info.name)
+            result = replace(options, solver=solver, bound=False).search(weight, info.name)
         except UnsupportedProblem as error:
-            yield Skipped(info.name, f"not searched by {label}: {error}".rstrip("."))
+            yield Skipped(info.name, f"not searched by {solver}: {error}".rstrip("."))
             continue
-        if tight and limit is None:
+        if options.bound and limit is None:
             limit = bound(result.problem)
-        yield _row(info, result, limit, label)
+        yield _row(info, result, limit, str(solver))
 
 
 def _row(info: TensorInfo, result: SearchResult, limit: Bound | None, label: str) -> Row:

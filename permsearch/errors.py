@@ -46,6 +46,10 @@ class MissingExtra(PermsearchError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 
 
+class WorkerDied(PermsearchError, RuntimeError):
+    """A process that worked on a task ended without an answer; the message says how."""
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     """Return the error for a misspelt name, or for what is no text, with the nearest names."""
     names = sorted(map(str, known))

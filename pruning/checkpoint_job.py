@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from torch import nn
 
+from permsearch.io.parts import Part
+from permsearch.jobs.task import Task, Work
 from permsearch.orders import Order
-from permsearch.stop import StoppingCriterion
+from permsearch.planning.speed import TYPICAL, Speed
 from pruning.errors import VerificationError
 from pruning.formulate import Patterns, Plan, plan
 from pruning.gather import GatherCost, gather_cost, gathered_orders
-from pruning.groupwise import Found, search_groups
+from pruning.group_tasks import (
+    GroupOptions,
+    GroupPlan,
+    GroupSearch,
+    found_of,
+    plan_groups,
+    tasks_of,
+)
+from pruning.groupwise import Found
 from pruning.model_folder import LazyTensors, read_folder, write_folder
 from pruning.network import Network
 from pruning.reorder import Move, moves_of
@@ -26,6 +36,15 @@ if TYPE_CHECKING:
     import torch
 
 Moves = Mapping[str, Sequence[Move]]
+Through: TypeAlias = Callable[[Sequence[Task], Work], Mapping[str, Part]]
+
+
+def work_through(tasks: Sequence[Task], work: Work) -> Mapping[str, Part]:
+    """Run all tasks in this process, in turn."""
+    from permsearch.jobs import executor
+    from permsearch.jobs import work_through as through
+
+    return through(tasks, work, executor(1))
 
 
 @dataclass(slots=True)
@@ -59,13 +78,31 @@ class Job:
         )
         return cls(folder, config, tensors, network, plan(network, patterns, gather=gather))
 
-    def run(self, solver: str, stop: StoppingCriterion | None, seed: int) -> dict[str, Any]:
-        """Search, prove, and return the report."""
+    def plans(self, options: GroupOptions, speed: Speed = TYPICAL) -> list[GroupPlan]:
+        """Return the searches that the job comes to, with what they cost; read no numbers."""
+        return plan_groups(self.folder, self.network, self.plan, options, speed)
+
+    def work(self, options: GroupOptions) -> tuple[list[Task], Work]:
+        """Return the searches as tasks, and what does them."""
+        return tasks_of(self.plans(options), options), GroupSearch(options)
+
+    def run(self, options: GroupOptions, through: Through = work_through) -> dict[str, Any]:
+        """Search, prove, and return the report.
+
+        Parameters
+        ----------
+        options
+            How each group is searched.
+        through
+            What takes tasks and their work to a part for each task, by name; in this process one
+            after another, unless told otherwise.
+        """
         from pruning.plan_report import report_of
 
-        found = search_groups(
-            self.network, self.plan, state=self.tensors, solver=solver, stop=stop, seed=seed
-        )
+        tasks, work = self.work(options)
+        parts = through(tasks, work)
+        found = found_of([parts[task.name] for task in tasks], options)
+        del parts
         self.gathered = gathered_orders(self.network, found.solution)
         self.moves = moves_of(self.network, found.solution)
         for layer, order in self.gathered.items():
@@ -73,7 +110,7 @@ class Job:
         for alias, name in self.network.aliases.items():
             if name in self.moves:
                 self.moves[alias] = self.moves[name]
-        proof = self.proof(found, seed)
+        proof = self.proof(found, options.seed)
         return report_of(self.network, self.plan, found, proof, self.costs())
 
     def costs(self) -> list[GatherCost]:

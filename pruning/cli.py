@@ -21,6 +21,8 @@ from permsearch.cli.options import (
 )
 from permsearch.io.jsontext import json_text
 from permsearch.patterns import Pattern
+from pruning.group_cli import group_options, searching, show_dry_run
+from pruning.job_cli import Asked, GroupJob, job_options, split_options
 
 _EXAMPLES = """\b
 Examples:
@@ -52,6 +54,8 @@ Examples:
 )
 @click.option("--solver", type=SolverType(), default="auto", show_default=True)
 @limit_options
+@group_options
+@job_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The new folder.")
 @click.option(
@@ -78,12 +82,16 @@ def permute_command(
     dry_run: bool,
     html: str | None,
     json_file: str | None,
+    **where: Any,
 ) -> None:
     """Reorder the channels of MODEL, a Hugging Face folder, without changing what it computes.
 
     Architectures are known by config.json: bert, gpt2, llama, mistral, qwen2, qwen3, mixtral, vit,
-    t5. Shards, names, types and all other files are kept. Groups are searched one after another,
-    and tensors are read when their turn comes: memory holds the readers of one group.
+    t5. Shards, names, types and all other files are kept. Groups are searched one after another
+    or by --workers, and tensors are read when their turn comes: memory holds the readers of one
+    group for each worker, or of groups too large for --group-memory a part. What is finished is
+    kept in OUT.job, or in --job, until the folder is written: the same command goes on after a
+    stop.
     """
     from pruning.checkpoint_job import Job
     from pruning.model_folder import check_target
@@ -94,15 +102,34 @@ def permute_command(
         check_target(model, out)
     check_outputs_differ({"--html": html, "--json": json_file})
     check_report_can_be_made(html)
+    where, how = split_options(where)
+    asked = Asked.of(out or model, **how)
     stop = criterion(steps, seconds)
     patterns = dict.fromkeys(globs, pattern) if globs else pattern
     job = Job.open(model, patterns, gather, "free" if free_outputs else "pin")
+    options = searching(solver, stop, seed, **where)
     if dry_run:
-        click.echo("\n".join([job.network.summary(), *map(str, job.plan.layers)]))
+        text = "\n".join([job.network.summary(), *map(str, job.plan.layers)])
+        show_dry_run(job, options, text, json_file)
         return
-    content = job.run(solver, stop, seed)
     assert out is not None
-    job.write(out)
+    settings = {
+        "pattern": str(pattern),
+        "tensors": ",".join(globs),
+        "gather": ",".join(gather),
+        "free_outputs": free_outputs,
+        "solver": solver,
+        "seed": seed,
+        "steps": steps,
+        "seconds": seconds,
+    }
+    with GroupJob("permute", model, out, settings, asked) as kept:
+        if asked.share is not None:
+            kept.do_share(*job.work(options))
+            return
+        content = job.run(options, kept.through)
+        job.write(out)
+        kept.end()
     if json_file != "-":
         click.echo(_told(content, out))
     write_output(json_file, json_text(content))

@@ -7,9 +7,10 @@ runs of the variable's items. Other patterns need a whole axis that one group or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from math import prod
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,20 @@ from pruning.network import Network
 
 Positions: TypeAlias = NDArray[np.int64]
 Fit: TypeAlias = Literal["runs", "whole groups", "straddles"]
+
+
+class Layout(Protocol):
+    """Takes what a term scores of a weight's scores."""
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows of a matrix can be laid out some at a time."""
+
+    def entries(self, shape: Sequence[int]) -> int:
+        """Return how many scores it takes of a weight of this shape."""
+
+    def __call__(self, scores: Scores, /) -> Scores:
+        """Return scores (out, in, *k)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +51,7 @@ class Draft:
 
     tensor: str
     pattern: Pattern
-    take: Callable[[Scores], Scores]
+    take: Layout
     rows: str | None = None
     cols: str | None = None
     loose: frozenset[str] = frozenset()
@@ -81,6 +96,15 @@ class _Rest:
 
     dim: int
     left: NDArray[np.bool_]
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows of a matrix can be laid out some at a time."""
+        return self.dim == 1
+
+    def entries(self, shape: Sequence[int]) -> int:
+        """Return how many scores it takes of a weight of this shape."""
+        return prod(shape) // shape[self.dim] * int(self.left.sum())
 
     def __call__(self, scores: Scores) -> Scores:
         rest: Scores = np.moveaxis(scores, self.dim, -1)[..., self.left]
@@ -148,12 +172,20 @@ class _Piece:
         runs = laid.reshape(-1, int(np.prod(laid.shape[laid.ndim - len(columns) :])))
         fit = _fit(runs, pattern.m)
         if fit == "runs":
-            take = _Columns(self.network.axes[self.tensor], self.dim, runs, outside, orbit)
+            take = _Columns(self.dim, runs, self._outer(orbit, outside))
             return Draft(self.tensor, pattern, take, cols=name)
         if fit == "whole groups":
             text = f"{name} moves whole groups of {pattern.m} columns, which changes nothing"
             return text, True
         return f"groups of {pattern.m} columns straddle the items of {name}", False
+
+    def _outer(self, orbit: Orbit, outside: list[tuple[int, int]]) -> _Outer | None:
+        """Return plain numbers that say how to lay blocks of another dimension out, if any."""
+        if not outside:
+            return None
+        at, factor = outside[0]
+        sizes = tuple(atom.size for atom in flat(self.network.axes[self.tensor][at]))
+        return _Outer(at, sizes, factor, size(orbit.within))
 
     def _places(self, orbit: Orbit) -> tuple[list[int], list[tuple[int, int]]] | None:
         """Return the factors of a piece that an orbit acts on, and those in other dimensions."""
@@ -188,29 +220,48 @@ def _fit(runs: Positions, m: int) -> Fit:
     return "whole groups" if all(len(items) == 1 for items in owners.values()) else "straddles"
 
 
+@dataclass(frozen=True, slots=True)
+class _Outer:
+    """Where the blocks of a group lie in another dimension than its items."""
+
+    dim: int
+    sizes: tuple[int, ...]
+    factor: int
+    blocks: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
     """Lays scores out with the items of a group as columns and all else as rows."""
 
-    axes: tuple[Axis, ...]
     dim: int
     runs: Positions
-    outside: list[tuple[int, int]]
-    orbit: Orbit
+    outer: _Outer | None
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows of a matrix can be laid out some at a time."""
+        return self.outer is None and self.dim == 1
+
+    def entries(self, shape: Sequence[int]) -> int:
+        """Return how many scores it takes of a weight of this shape."""
+        return prod(shape) // shape[self.dim] * self.runs.size
 
     def __call__(self, scores: Scores) -> Scores:
-        if not self.outside:
-            taken = np.moveaxis(scores, self.dim, -1)[..., self.runs]
+        if self.outer is None:
+            last = np.moveaxis(scores, self.dim, -1)
+            first, count = int(self.runs.flat[0]), self.runs.size
+            if np.array_equal(self.runs.ravel(), np.arange(first, first + count)):
+                taken = last[..., first : first + count]  # a view, where that can be
+            else:
+                taken = last[..., self.runs]
             matrix: Scores = taken.reshape(-1, self.runs.shape[1])
             return matrix
-        at, factor = self.outside[0]
-        sizes = [atom.size for atom in flat(self.axes[at])]
-        moved = np.moveaxis(scores, [at, self.dim], [0, -1])
-        split = moved.reshape(*sizes, *moved.shape[1:])
-        front = np.moveaxis(split, factor, -2)[..., self.runs]
-        blocks = size(self.orbit.within)
-        laid = np.moveaxis(front, -3, -2).reshape(-1, blocks, self.runs.shape[1])
-        return laid.reshape(-1, blocks * self.runs.shape[1])
+        moved = np.moveaxis(scores, [self.outer.dim, self.dim], [0, -1])
+        split = moved.reshape(*self.outer.sizes, *moved.shape[1:])
+        front = np.moveaxis(split, self.outer.factor, -2)[..., self.runs]
+        laid = np.moveaxis(front, -3, -2).reshape(-1, self.outer.blocks, self.runs.shape[1])
+        return laid.reshape(-1, self.outer.blocks * self.runs.shape[1])
 
 
 def _whole(
@@ -243,6 +294,15 @@ class Turned:
     """Lays scores out with the columns second."""
 
     dim: int
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows of a matrix can be laid out some at a time."""
+        return self.dim == 1
+
+    def entries(self, shape: Sequence[int]) -> int:
+        """Return how many scores it takes of a weight of this shape."""
+        return prod(shape)
 
     def __call__(self, scores: Scores) -> Scores:
         """Return scores (out, in, *k)."""

@@ -163,14 +163,13 @@ def terms(
     """Yield the terms that drafts become with the numbers of the tensors in `state`."""
     tensors = network.whole if state is None else state
     for draft in wanted:
-        importances = _scored(draft.tensor, network.pick(tensors, draft.tensor), scores)
-        yield Term(
-            draft.take(importances),
-            draft.pattern,
-            rows=draft.rows,
-            cols=draft.cols,
-            name=draft.tensor,
-        )
+        yield term_of(draft, _scored(draft.tensor, network.pick(tensors, draft.tensor), scores))
+
+
+def term_of(draft: Draft, importances: Scores) -> Term:
+    """Return the term that a draft becomes with the scores of its weight."""
+    taken = draft.take(importances)
+    return Term(taken, draft.pattern, rows=draft.rows, cols=draft.cols, name=draft.tensor)
 
 
 def formulate(

@@ -37,6 +37,8 @@ class Score:
         these groups exceeds.
     bound_kind
         Which bound that is.
+    cpu
+        CPU seconds of the search.
     """
 
     groups: tuple[str, ...]
@@ -45,6 +47,7 @@ class Score:
     score: float
     bound: float
     bound_kind: str
+    cpu: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,9 +151,8 @@ def components(drafts: Sequence[Draft]) -> tuple[list[list[Draft]], list[Draft]]
 
 
 def _score(groups: tuple[str, ...], result: SearchResult) -> Score:
-    return Score(
-        groups, result.total, result.baseline, result.score, result.bound, result.bound_kind
-    )
+    sums = (result.total, result.baseline, result.score, result.bound)
+    return Score(groups, *sums, result.bound_kind, result.cpu)
 
 
 def _still(

@@ -183,8 +183,7 @@ class Network:
 
     def pick(self, tensors: Mapping[str, Any], name: str) -> Any:
         """Return a tensor, or the piece of one, from those of a state dict."""
-        found = tensors[self.base(name)]
-        return self.parts[name].of(found) if name in self.parts else found
+        return pick(self.parts, tensors, name)
 
     @property
     def domains(self) -> dict[str, Domain]:
@@ -226,6 +225,13 @@ class Network:
             f"Network: {len(self.groups)} groups, {len(self.pins)} pinned dimensions, "
             f"{len(self.unread)} unread parameters, {len(self.unknown)} operators without a rule"
         )
+
+
+def pick(parts: Mapping[str, Part], tensors: Mapping[str, Any], name: str) -> Any:
+    """Return a tensor, or the piece of one, from those of a state dict."""
+    if name not in parts:
+        return tensors[name]
+    return parts[name].of(tensors[parts[name].base])
 
 
 def blocks_of(orbit: Orbit) -> int:

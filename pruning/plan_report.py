@@ -97,5 +97,6 @@ def _groups(network: Network, found: Found) -> Iterator[Row]:
             row["baseline"], row["retained"] = part.baseline / own, part.score / own
             row["bound"], row["bound_kind"] = part.bound / own, part.bound_kind
             row["share"] = part.total / total
+            row["cpu_seconds"] = part.cpu
             row["together_with"] = [name for name in part.groups if name != group.name]
         yield row

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,6 +17,8 @@ from permsearch.cli.options import (
     write_output,
 )
 from permsearch.io.jsontext import json_text
+from pruning.group_cli import group_options, searching, show_dry_run
+from pruning.job_cli import Asked, GroupJob, job_options, split_options
 
 _EXAMPLES = """\b
 Examples:
@@ -34,6 +38,8 @@ Examples:
     help="A TOML recipe, or one pattern for all layers.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The new folder.")
+@group_options
+@job_options
 @click.option("--dry-run", is_flag=True, help="Only tell what the recipe comes to; write nothing.")
 @json_option
 @click.option("--html", type=OutputType(), metavar="FILE", help="Write the report as a page.")
@@ -46,6 +52,7 @@ def prune_command(
     dry_run: bool,
     json_file: str | None,
     html: str | None,
+    **where: Any,
 ) -> None:
     """Prune MODEL, a Hugging Face folder, by magnitude, in orders that cost nothing at run time.
 
@@ -62,14 +69,23 @@ def prune_command(
     check_report_can_be_made(html)
     if out is not None:
         check_target(model, out)
+    where, how = split_options(where)
+    asked = Asked.of(out or model, **how)
     own = as_recipe(recipe)
     job, plan = prepare(model, own)
+    options = searching(own.solver, own.stop, own.seed, **where)
     if dry_run:
-        click.echo(str(plan))
+        show_dry_run(job, options, str(plan), json_file)
         return
     assert out is not None
-    content = job.run(own.solver, own.stop, own.seed)
-    rows = write_pruned(job, plan, out)
+    settings = {"recipe": hashlib.sha256(repr(own).encode()).hexdigest()[:16]}
+    with GroupJob("prune", model, out, settings, asked) as kept:
+        if asked.share is not None:
+            kept.do_share(*job.work(options))
+            return
+        content = job.run(options, kept.through)
+        rows = write_pruned(job, plan, out)
+        kept.end()
     report = {"about": about(model, recipe, own), **told(plan, content, rows)}
     if "-" not in (json_file, html):
         total = content["total"]

@@ -28,7 +28,7 @@ SURFACE = ROOT / "tests" / "data" / "surface.txt"
 PACKAGES = ("permsearch", "pruning", "sparsekernels")
 
 # Too slow to load, or too rarely needed, for the first line of somebody's script.
-HEAVY = ("numba", "scipy.optimize", "ortools", "torch", "rustworkx", "jinja2", "matplotlib")
+HEAVY = ("numba", "scipy.optimize", "ortools", "torch", "rustworkx", "jinja2", "matplotlib", "ray")
 # The lower half of permsearch: data and arithmetic that know nothing of the search.
 LOWER = ("errors", "layout", "arrays", "orders", "patterns", "domains", "problem", "stop", "result")
 UPPER = ("solvers", "kernels", "solve", "search_all", "compare", "report", "cli", "testing", "io")

@@ -42,3 +42,13 @@ def test_bundles_are_read_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     names = run("bundles.md")
     np.testing.assert_array_equal(names["mask"], names["entry"].mask)
     np.testing.assert_array_equal(names["cols"], names["entry"].cols)
+
+
+def test_jobs_in_python_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job on its page leaves a journal, from which the same code takes all parts."""
+    monkeypatch.chdir(tmp_path)
+    first = run("jobs.md")["parts"]
+    assert len(list((tmp_path / "job" / "parts").iterdir())) == len(first) == 3
+    again = run("jobs.md")["parts"]
+    for name, part in first.items():
+        np.testing.assert_array_equal(part.arrays["cols"], again[name].arrays["cols"])

@@ -11,6 +11,7 @@ import click
 from permsearch.cli.bound import bound_command
 from permsearch.cli.compare import compare_command
 from permsearch.cli.group import Group, give_up_output, one_line
+from permsearch.cli.merge import merge_command
 from permsearch.cli.options import debug_option
 from permsearch.cli.report import report_command
 from permsearch.cli.search import search_command
@@ -61,6 +62,7 @@ cli.add_command(search_command)
 cli.add_command(compare_command)
 cli.add_command(report_command)
 cli.add_command(bound_command)
+cli.add_command(merge_command)
 
 
 def main() -> NoReturn:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
+from permsearch.cli.compare_job import Comparing
+from permsearch.cli.engine import engine_options, executor_of, job_option, send_option, share_option
 from permsearch.cli.group import Interrupted
 from permsearch.cli.options import (
     OutputType,
@@ -24,10 +28,11 @@ from permsearch.cli.options import (
 from permsearch.cli.progress import progress_bar
 from permsearch.cli.skipped import end_with, tell, tell_note, tell_skipped
 from permsearch.cli.table import COMPARED, OVER_WINDOW, SUMMARY, Table, name_width
-from permsearch.compare import Comparison, about, by_steps, compared, default_solvers
+from permsearch.compare import Comparison, about, by_steps, default_solvers
 from permsearch.io.opening import open_tensors
-from permsearch.io.select import Selection, Skipped, Unusable, select
-from permsearch.io.source import TensorSource
+from permsearch.io.select import Skipped, Unusable, select
+from permsearch.io.shares import Share
+from permsearch.jobs import Journal
 from permsearch.patterns import Axis, Pattern
 from permsearch.rows import Row
 from permsearch.search_all import SearchOptions
@@ -56,6 +61,10 @@ Examples:
     "--csv", "csv_file", type=OutputType(), help="Write the rows as CSV; - is the standard output."
 )
 @click.option("--html", type=OutputType(), help="Write a report, one self-contained file.")
+@engine_options
+@send_option
+@job_option
+@share_option
 @debug_option
 def compare_command(
     *,
@@ -73,6 +82,13 @@ def compare_command(
     json_file: str | None,
     csv_file: str | None,
     html: str | None,
+    workers: int | None,
+    memory: int | None,
+    engine: str,
+    address: str | None,
+    send: bool,
+    job: Path | None,
+    share: Share | None,
 ) -> None:
     """Compare what several solvers retain on the tensors in PATH.
 
@@ -80,6 +96,9 @@ def compare_command(
     A step is another amount of work for every solver, so --seconds is what compares them.
     """
     check_outputs_differ({"--json": json_file, "--csv": csv_file, "--html": html})
+    executor = executor_of(workers, memory, engine, address, send=send)
+    if share is not None and job is None:
+        raise click.UsageError("--shard needs --job.")
     options = SearchOptions(pattern, "none", criterion(steps, seconds), seed, pad, tight, permute)
     check_report_can_be_made(html)
     solvers = default_solvers(pattern) if solvers is None else solvers
@@ -88,7 +107,14 @@ def compare_command(
     tell_skipped(selection)
     tell_note(pattern)
     quiet = "-" in (json_file, csv_file, html)
-    rows, skipped, complete = _run(source, selection, solvers, options, quiet=quiet)
+    with ExitStack() as stack:
+        journal = None
+        if job is not None:
+            asked = _settings(options, solvers, steps, seconds)
+            journal = Journal(job, "compare", asked, source=source.where, share=share)
+            stack.enter_context(journal)
+        comparing = Comparing(source, selection, solvers, options, executor, journal, share)
+        rows, skipped, complete = _run(comparing, quiet=quiet)
     words = {**about(source, solvers, options), "command": _command(), "complete": complete}
     comparison = Comparison(
         tuple(rows),
@@ -104,11 +130,34 @@ def compare_command(
         write_output(html, comparison.to_html() if html else "")
         _show_summary(comparison, quiet=quiet)
     if not complete:
-        searches = len(selection.chosen) * len(solvers)
-        raise Interrupted(f"{len(rows)} of {searches} searches are finished and shown.")
+        raise Interrupted(_kept(len(rows), comparing))
     end_with(failed)
-    if not rows:
+    if not rows and comparing.searches():
         raise click.ClickException("no solver could take any tensor; see the reasons above.")
+
+
+def _settings(
+    options: SearchOptions, solvers: Sequence[str], steps: int | None, seconds: float | None
+) -> dict[str, Any]:
+    """Return what decides the rows, as a job folder keeps it."""
+    return {
+        "pattern": str(options.pattern),
+        "permute": None if options.permute is None else ",".join(options.permute),
+        "solvers": ",".join(solvers),
+        "seed": options.seed,
+        "steps": steps,
+        "seconds": seconds,
+        "pad": options.pad,
+        "bound": options.bound,
+    }
+
+
+def _kept(rows: int, job: Comparing) -> str:
+    """Say what an interrupted run leaves."""
+    told = f"{rows} of {job.searches()} searches are finished and shown"
+    if job.journal is None:
+        return f"{told}."
+    return f"{told}, and kept in {job.journal.folder}; the same command goes on from there."
 
 
 def _unfinished(
@@ -122,37 +171,34 @@ def _unfinished(
     return last if done.count(last) < len(solvers) else None
 
 
-def _run(
-    source: TensorSource,
-    selection: Selection,
-    solvers: Sequence[str],
-    options: SearchOptions,
-    *,
-    quiet: bool,
-) -> tuple[list[Row], list[Skipped], bool]:
+def _run(job: Comparing, *, quiet: bool) -> tuple[list[Row], list[Skipped], bool]:
     """Return the rows, what a solver could not take, and whether the run came to its end."""
     rows: list[Row] = []
     skipped: list[Skipped] = []
-    shapes = {info.name: info.shape for info in selection.chosen}
+    chosen, each = job.selection.chosen, len(job.solvers)
+    shapes = {info.name: info.shape for info in chosen}
+    places = {info.name: place for place, info in enumerate(chosen)}
     table = Table(COMPARED, name_width(list(shapes)), quiet=quiet)
-    total = len(shapes) * len(solvers)
     complete = True
     try:
-        with progress_bar(total, what="compiling", lines=True) as advance:
-            for found in compared(source, selection, solvers, options):
+        with progress_bar(job.searches(), what="compiling", lines=True) as advance:
+            for found in job.found():
                 if isinstance(found, Skipped):
                     skipped.append(found)
-                    advance(found.name, done=len(solvers) if isinstance(found, Unusable) else 1)
+                    advance(found.name, done=each if isinstance(found, Unusable) else 1)
                 else:
                     rows.append(found)
-                    table.add({**found, "shape": shapes[found["tensor"]]})
-                    advance(f"{found['tensor']}, {found['solver']}", done=1)
+                    name = found["tensor"]
+                    table.add({**found, "shape": shapes[name]}, places[name])
+                    advance(f"{name}, {found['solver']}", done=1)
     except KeyboardInterrupt:
         complete = False
     table.show()
     for skip in skipped:
         if not isinstance(skip, Unusable):
             tell(skip)
+    rows.sort(key=lambda row: places[row["tensor"]])
+    skipped.sort(key=lambda skip: places[skip.name])
     return rows, skipped, complete
 
 

@@ -206,15 +206,16 @@ _LIMITS = (
 
 def problem_options(function: _Function) -> _Function:
     """Add --pattern, --permute, --tensor, --exclude, --pad and --seed."""
-    return _all(_PROBLEM, function)
+    return all_options(_PROBLEM, function)
 
 
 def limit_options(function: _Function) -> _Function:
     """Add --steps and --seconds."""
-    return _all(_LIMITS, function)
+    return all_options(_LIMITS, function)
 
 
-def _all(options: tuple[Callable[[Any], Any], ...], function: _Function) -> _Function:
+def all_options(options: tuple[Callable[[Any], Any], ...], function: _Function) -> _Function:
+    """Add options to a command, shown in their order."""
     for option in reversed(options):
         function = option(function)
     return function

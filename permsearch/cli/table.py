@@ -71,10 +71,10 @@ class Table:
         self._first = first
         self._quiet = quiet
         self._terminal = sys.stdout.isatty()
-        self._rows: list[list[str]] = []
+        self._rows: list[tuple[int, list[str]]] = []
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Take a row."""
+    def add(self, row: Mapping[str, Any], place: int = 0) -> None:
+        """Take a row; a table at the end has the rows by `place`, then as they came."""
         if self._quiet:
             return
         cells = [column.cell(row) for column in self._columns]
@@ -82,7 +82,7 @@ class Table:
             if not self._rows:
                 click.echo(self._line([column.heading for column in self._columns]))
             click.echo(self._line(cells))
-        self._rows.append(cells)
+        self._rows.append((place, cells))
 
     def show(self, title: str | None = None) -> None:
         """Show the table where the rows did not appear yet."""
@@ -100,7 +100,7 @@ class Table:
                 overflow="fold",
                 no_wrap=column is not TENSOR,
             )
-        for cells in self._rows:
+        for _, cells in sorted(self._rows, key=lambda row: row[0]):
             table.add_row(*map(_literal, cells))
         Console().print(table)
 

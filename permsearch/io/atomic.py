@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +50,8 @@ def written_aside(path: Path) -> Iterator[IO[bytes]]:
         The file cannot be written or is no regular one; what stood at `path` is untouched.
     """
     path = replaceable(path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # A machine's number of this process may be another machine's too, in a folder both write to.
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         with aside.open("wb") as file:
             yield file
@@ -70,6 +72,12 @@ def written_aside(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove what writers that were killed left aside in a folder; nobody may be writing there."""
+    for path in folder.glob(".*.tmp"):
+        _remove(path)
+
+
 def check_writable(folder: Path) -> None:
     """Create a folder and prove that files can be written in it.
 
@@ -78,7 +86,7 @@ def check_writable(folder: Path) -> None:
     FileError
         Naming the folder and the reason.
     """
-    probe = folder / f".probe.{os.getpid()}.tmp"
+    probe = folder / f".probe.{os.getpid()}.{secrets.token_hex(4)}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")

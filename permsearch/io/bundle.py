@@ -2,6 +2,7 @@
 
 ==========================  =======================================================================
 `manifest.json`             what was run, and a record for every tensor
+`times.json`                the seconds that each tensor took
 `masks.safetensors`         uint8, one bit per entry in row-major order, lowest bit first, 1 = kept
 `permutations.safetensors`  int32, position -> old index
 `parts/`                    one file per finished tensor while a run is under way
@@ -10,7 +11,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,8 +31,10 @@ from permsearch.io.manifest import (
     read_manifest,
     record_damage,
 )
+from permsearch.io.parts import stored_parts
 from permsearch.io.safetensors_file import SafetensorsFile
 from permsearch.io.source import near_names
+from permsearch.io.times import with_times
 from permsearch.orders import Order, as_order
 from permsearch.patterns import Mask, Pattern, parse_pattern
 
@@ -184,7 +186,7 @@ class MaskBundle(Mapping[str, BundleEntry]):
 
     @property
     def records(self) -> Mapping[str, Record]:
-        """The manifest's record of every tensor."""
+        """The manifest's record of every tensor, with its times."""
         return {name: stored.record for name, stored in self._stored.items()}
 
     def verify(self) -> None:
@@ -225,7 +227,7 @@ def _merged(folder: Path, manifest: Record) -> dict[str, Stored]:
         return {}
     masks, orders = (_part_of(folder, name) for name in (MASKS, ORDERS))
     stored = {}
-    for name, record in manifest["tensors"].items():
+    for name, record in with_times(folder, manifest["tensors"]).items():
         _check_holds(masks, [name])
         _check_holds(orders, record["orders"].values())
         stored[name] = Stored(record, masks, orders, name, record["orders"])
@@ -246,14 +248,11 @@ def _check_holds(file: SafetensorsFile, names: Iterable[str]) -> None:
 
 def read_parts(folder: Path) -> Iterator[tuple[str, Stored]]:
     """Yield the finished tensors of a run that did not end; damaged parts are left out."""
-    for path in sorted((folder / PARTS).glob("*.safetensors")):
+    for part in stored_parts(folder / PARTS, record_damage):
+        record, file = part.record, part.file
+        stored = Stored(record, file, file, "mask", {axis: axis for axis in record["orders"]})
         try:
-            part = SafetensorsFile.open(path)
-            record = json.loads(part.metadata["record"])
-            if record_damage(record) is not None:
-                continue
-            stored = Stored(record, part, part, "mask", {axis: axis for axis in record["orders"]})
             stored.bits()
-        except (FileError, ValueError, KeyError):
+        except (FileError, KeyError):
             continue
         yield record["tensor"], stored

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.errors import FileError
-from permsearch.io.atomic import check_writable, written_aside
+from permsearch.io.atomic import check_writable, remove_leftovers, written_aside
 from permsearch.io.bundle import MaskBundle, Stored, pack_mask, read_parts
 from permsearch.io.checksums import with_sums
 from permsearch.io.jsontext import json_text, plain
@@ -31,8 +29,11 @@ from permsearch.io.manifest import (
     Record,
     read_manifest,
 )
+from permsearch.io.parts import Part, write_part
 from permsearch.io.safetensors_write import Piece, write_safetensors
 from permsearch.io.select import Skipped
+from permsearch.io.shares import Ended, Share, write_end
+from permsearch.io.times import TIMES, without_times, write_times
 from permsearch.orders import Order
 from permsearch.patterns import Mask
 
@@ -53,6 +54,8 @@ class BundleWriter:
         Where the weights come from; a bundle is only continued from the same place.
     overwrite
         Whether a bundle in the folder is dropped first.
+    share
+        The share of the work that this process does; other processes may do others meanwhile.
 
     Raises
     ------
@@ -62,16 +65,25 @@ class BundleWriter:
     """
 
     def __init__(
-        self, folder: str | Path, settings: Record, *, source: str, overwrite: bool = False
+        self,
+        folder: str | Path,
+        settings: Record,
+        *,
+        source: str,
+        overwrite: bool = False,
+        share: Share | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.settings: dict[str, Any] = plain(settings)
         self._source = source
         self._open = False
+        self._whole = False
         check_writable(self.folder)
-        self._lock = FolderLock(self.folder)
+        self._lock = FolderLock(self.folder, None if share is None else share.name)
         try:
             self._stored = self._take_over(overwrite)
+            if share is None:
+                remove_leftovers(self.folder)
         except BaseException:
             self._lock.release()
             raise
@@ -124,17 +136,12 @@ class BundleWriter:
         tiles
             The orders that the pattern's tiles keep for themselves, (tiles, kept), if any.
         """
+        self.add_part(packed(record, mask, {"rows": rows, "cols": cols, "tiles": tiles}))
+
+    def add_part(self, part: Part) -> None:
+        """Store a finished tensor as `packed` made it, here or in another process."""
         self._open_manifest()
-        orders = {"rows": rows, "cols": cols, "tiles": tiles}
-        used = {axis: order for axis, order in orders.items() if order is not None}
-        record = {
-            **plain(record),
-            "orders": {axis: _order_key(record["tensor"], axis) for axis in used},
-        }
-        pieces = [Piece.of("mask", pack_mask(mask))]
-        pieces += [Piece.of(axis, order.astype(np.int32)) for axis, order in used.items()]
-        path = self.folder / PARTS / f"{_part_name(record['tensor'])}.safetensors"
-        write_safetensors(path, pieces, {"record": json.dumps(record)})
+        write_part(self.folder / PARTS, part.record["tensor"], part)
 
     def finish(self, names: Sequence[str], skipped: Iterable[Skipped] = ()) -> MaskBundle:
         """Merge the parts into the bundle's files and return it.
@@ -154,14 +161,26 @@ class BundleWriter:
         pieces = [piece for entry in chosen.values() for piece in _order_pieces(entry)]
         write_safetensors(self.folder / ORDERS, pieces)
         records = {name: entry.record for name, entry in chosen.items()}
+        write_times(self.folder, records)
         self._write_manifest(records, complete=True, skipped=skipped)
         shutil.rmtree(self.folder / PARTS, ignore_errors=True)
         return MaskBundle.load(self.folder)
 
+    def end_share(self, end: Ended) -> None:
+        """Say on the disk that a share of the work has come to its end; merging waits for all.
+
+        A bundle that is whole, and to which the share added nothing, stays as it is.
+        """
+        if self._whole and not self._open:
+            return
+        self._open_manifest()
+        write_end(self.folder / PARTS, end)
+
     def _take_over(self, overwrite: bool) -> Mapping[str, Stored]:
         """Return what an earlier run with the same settings finished."""
-        if not (self.folder / MANIFEST).exists():
-            self._refuse_foreign()
+        others = self._names()
+        if not (self.folder / MANIFEST).exists():  # asked last: another share may just have begun
+            self._refuse_foreign(others)
             return {}
         if overwrite:
             self._check_ours()
@@ -170,6 +189,7 @@ class BundleWriter:
         manifest = read_manifest(self.folder)
         refuse_other_run(self.folder, manifest, self.settings, self._source)
         bundle = MaskBundle.load(self.folder, partial=True)
+        self._whole = bundle.complete
         return {name: bundle.stored(name) for name in bundle}
 
     def _check_ours(self) -> None:
@@ -177,11 +197,12 @@ class BundleWriter:
         try:
             read_manifest(self.folder)
         except Damaged:
-            self._refuse_foreign(MANIFEST, MASKS, ORDERS, PARTS)
+            self._refuse_foreign(self._names() - {MANIFEST, MASKS, ORDERS, TIMES, PARTS})
 
-    def _refuse_foreign(self, *ours: str) -> None:
-        names = [entry.name for entry in self.folder.iterdir() if not entry.name.startswith(".")]
-        others = set(names).difference(ours)
+    def _names(self) -> set[str]:
+        return {e.name for e in self.folder.iterdir() if not e.name.startswith(".")}
+
+    def _refuse_foreign(self, others: set[str]) -> None:
         if others:
             raise FileError(
                 f"{self.folder}: holds other things ({sorted(others)[0]!r} and so on), not a mask "
@@ -191,7 +212,7 @@ class BundleWriter:
     def _clear(self) -> None:
         shutil.rmtree(self.folder / PARTS, ignore_errors=True)
         try:
-            for name in (MANIFEST, MASKS, ORDERS):
+            for name in (MANIFEST, MASKS, ORDERS, TIMES):
                 (self.folder / name).unlink(missing_ok=True)
         except OSError as error:
             raise FileError(
@@ -221,7 +242,7 @@ class BundleWriter:
             "complete": complete,
             "source": self._source,
             "settings": self.settings,
-            "tensors": records,
+            "tensors": {name: without_times(record) for name, record in records.items()},
             "skipped": [{"tensor": skip.name, "reason": skip.reason} for skip in skipped],
         }
         if complete:
@@ -230,9 +251,20 @@ class BundleWriter:
             file.write(json_text(manifest).encode("utf-8"))
 
 
-def _part_name(tensor: str) -> str:
-    """Return a file name for a tensor: names may hold slashes or be longer than a file's may."""
-    return hashlib.sha256(tensor.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def packed(record: Record, mask: Mask, orders: Mapping[str, NDArray[Any] | None]) -> Part:
+    """Return a finished tensor as the bundle stores it: a bit an entry, the orders that it has.
+
+    Parameters
+    ----------
+    record, mask
+        As for `BundleWriter.add`.
+    orders
+        "rows", "cols" and "tiles", as there; None is left out.
+    """
+    used = {axis: order for axis, order in orders.items() if order is not None}
+    keys = {axis: _order_key(record["tensor"], axis) for axis in used}
+    narrow = {axis: order.astype(np.int32) for axis, order in used.items()}
+    return Part({**record, "orders": keys}, {"mask": pack_mask(mask), **narrow})
 
 
 def _order_key(tensor: str, axis: str) -> str:
@@ -253,8 +285,10 @@ def _order_pieces(stored: Stored) -> list[Piece]:
     return pieces
 
 
-def refuse_other_run(folder: Path, manifest: Record, settings: Record, source: str) -> None:
-    """Refuse to go on with a bundle of other settings or another source, naming the differences.
+def refuse_other_run(
+    folder: Path, manifest: Record, settings: Record, source: str, *, what: str = "a bundle"
+) -> None:
+    """Refuse to go on with what has other settings or another source, naming the differences.
 
     Raises
     ------
@@ -269,7 +303,7 @@ def refuse_other_run(folder: Path, manifest: Record, settings: Record, source: s
     if changed:
         told = ", ".join(f"{key} {_said(before, key)} (now {_said(now, key)})" for key in changed)
         raise FileError(
-            f"{folder}: holds a bundle made with {told}; give the same settings to go on, choose "
+            f"{folder}: holds {what} made with {told}; give the same settings to go on, choose "
             "another --out, or --overwrite to start anew."
         )
 

@@ -58,6 +58,10 @@ class ShardedFolder:
         """Return a tensor; bfloat16 and float8 come as float32, without loss."""
         return self._shard(name).read(name)
 
+    def read_rows(self, name: str, first: int, last: int) -> NDArray[Any]:
+        """Return the rows first .. last - 1 of a tensor, as `read` would; only they are read."""
+        return self._shard(name).read_rows(name, first, last)
+
     def _shard(self, name: str) -> SafetensorsFile:
         if name not in self.shards:
             raise no_tensor(name, self)

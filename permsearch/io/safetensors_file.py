@@ -49,10 +49,20 @@ class SafetensorsFile:
     def read(self, name: str) -> NDArray[Any]:
         """Return a tensor; bfloat16 and float8 come as float32, without loss."""
         entry = self._entry(name)
+        return self._numbers(entry, entry.begin, entry.end).reshape(entry.shape)
+
+    def read_rows(self, name: str, first: int, last: int) -> NDArray[Any]:
+        """Return the rows first .. last - 1 of a tensor, as `read` would; only they are read."""
+        entry = self._entry(name)
+        size = (entry.end - entry.begin) // max(1, entry.shape[0])
+        begin, end = entry.begin + first * size, entry.begin + last * size
+        return self._numbers(entry, begin, end).reshape(last - first, *entry.shape[1:])
+
+    def _numbers(self, entry: Entry, begin: int, end: int) -> NDArray[Any]:
         stored = entry.stored
         if not stored.readable:
-            raise FileError(f"{self.path}: tensor {name!r}: {stored.label} cannot be read.")
-        numbers = self._bytes(entry).view(stored.storage).reshape(entry.shape)
+            raise FileError(f"{self.path}: tensor {entry.name!r}: {stored.label} cannot be read.")
+        numbers = self._bytes(entry, begin, end).view(stored.storage)
         if stored.decode is not None:
             return stored.decode(numbers)
         return numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
@@ -62,12 +72,12 @@ class SafetensorsFile:
             raise no_tensor(name, self)
         return self.entries[name]
 
-    def _bytes(self, entry: Entry) -> NDArray[np.uint8]:
-        """Return a tensor's bytes; read, since a map of a file that is cut kills the process."""
-        data = np.empty(entry.end - entry.begin, np.uint8)
+    def _bytes(self, entry: Entry, begin: int, end: int) -> NDArray[np.uint8]:
+        """Return bytes of a tensor; read, since a map of a file that is cut kills the process."""
+        data = np.empty(end - begin, np.uint8)
         try:
             with self.path.open("rb", buffering=0) as file:
-                file.seek(entry.begin)
+                file.seek(begin)
                 found = _read_fully(file, data)
         except OSError as error:
             raise FileError(

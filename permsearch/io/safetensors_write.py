@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from permsearch.errors import FileError
 from permsearch.io.atomic import written_aside
 
-_CODES = {"uint8": "U8", "int32": "I32"}
+_CODES = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32", "float64": "F64"}
 
 
 @dataclass(frozen=True, slots=True)

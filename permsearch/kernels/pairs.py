@@ -32,12 +32,12 @@ def _fill(columns: Any, parts: Any, lists: Any) -> None:
             insert_high(lists[k], min(i + 1, lists.shape[1]), carry)
 
 
-def top_lists(columns: NDArray[np.floating[Any]], parts: NDArray[np.int64], n: int) -> NDArray[Any]:
+def top_lists(columns: NDArray[Any], parts: NDArray[np.int64], n: int) -> NDArray[Any]:
     """Return the n largest values of each part, shape (parts, n, R), sorted downwards per row.
 
     Parameters
     ----------
-    columns : float array, shape (C, R)
+    columns : array of floats or bytes, shape (C, R)
     parts : int64 array, shape (P, size)
         Columns of each part.
     n : int

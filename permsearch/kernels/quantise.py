@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -21,7 +21,8 @@ _FINEST = 1024  # the clip is at least this part of the maximum
 
 
 @njit(cache=True, nogil=True)
-def _round(columns, scale, top, levels):
+def round_levels(columns, scale, top, levels):
+    """Fill ``levels`` with min(columns * scale, top), rounded; the last two are float32."""
     for c in range(columns.shape[0]):
         source, target = columns[c], levels[c]
         for r in range(source.shape[0]):
@@ -43,7 +44,7 @@ def quantise(columns: NDArray[np.float32], n: int, m: int) -> tuple[NDArray[np.u
     top = min(_TOP, max(1, _MOST_SUM // columns.shape[1]))
     step = clip / top if clip > 0 else 1.0
     levels = padded_bytes(*columns.shape)
-    _round(columns, np.float32(1 / step), np.float32(top), levels)
+    round_levels(columns, np.float32(1 / step), np.float32(top), levels)
     return levels, step
 
 
@@ -56,10 +57,27 @@ def _clip(columns: NDArray[np.float32], n: int, m: int) -> float:
     order spreads the large columns, so the k-th largest entry of a group is taken to come from
     the k-th m-tile of the columns by mass.
     """
-    groups, rows = columns.shape[0] // m, columns.shape[1]
-    by_mass = np.argsort(-columns.sum(axis=1), kind="stable").reshape(m, groups)
-    stride = max(1, columns.size // _SAMPLE)
-    sample = columns[by_mass.ravel(), :: min(stride, rows)].reshape(m, -1)
+    rows = columns.shape[1]
+    stride = min(max(1, columns.size // _SAMPLE), rows)
+    return clip_of(columns[:, ::stride], columns.sum(axis=1), n, m, rows)
+
+
+def clip_of(
+    sample: NDArray[np.float32], mass: NDArray[np.floating[Any]], n: int, m: int, rows: int
+) -> float:
+    """Return the clip for columns of which a sample and the order of their sums are known.
+
+    Parameters
+    ----------
+    sample : float array, shape (C, S)
+        Some entries of each column.
+    mass : float array, shape (C,)
+        The columns' sums, up to a common factor.
+    rows : int
+        Number of entries of a column.
+    """
+    by_mass = np.argsort(-mass, kind="stable")
+    sample = sample[by_mass].reshape(m, -1)
     peak = float(sample.max())
     if peak <= 0:
         return 0.0

@@ -87,8 +87,11 @@ class NM:
         self.check(scores.shape)
         groups = taps_as_rows(scores).reshape(-1, self.m)
         mask = np.zeros(groups.shape, dtype=np.bool_)
-        top = np.argsort(-groups, axis=1, kind="stable")[:, : self.n]
-        np.put_along_axis(mask, top, values=True, axis=1)
+        size = max(1, _BLOCK // self.m)
+        for start in range(0, len(groups), size):
+            some = slice(start, start + size)
+            top = np.argsort(-groups[some], axis=1, kind="stable")[:, : self.n]
+            np.put_along_axis(mask[some], top, values=True, axis=1)
         return weight_from_rows(mask.reshape(-1, scores.shape[1]), scores.shape)
 
     def retained(self, scores: Scores) -> float:

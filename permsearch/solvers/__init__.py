@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from permsearch.solvers.assignment import Assignment
     from permsearch.solvers.auto import Auto
     from permsearch.solvers.blocks import Blocks
+    from permsearch.solvers.coarse import Coarse
     from permsearch.solvers.deal import Deal
     from permsearch.solvers.exact import Exact
     from permsearch.solvers.exhaustive import Exhaustive
@@ -37,6 +38,7 @@ __all__ = [
     "Assignment",
     "Auto",
     "Blocks",
+    "Coarse",
     "Deal",
     "Exact",
     "Exhaustive",

@@ -16,6 +16,7 @@ _SOLVERS = {
     "swap": ("swap", "Swap"),
     "window": ("window", "Window"),
     "matching": ("matching", "Matching"),
+    "coarse": ("coarse", "Coarse"),
     "assignment": ("assignment", "Assignment"),
     "anneal": ("anneal", "Anneal"),
     "exhaustive": ("exhaustive", "Exhaustive"),

@@ -32,6 +32,7 @@ STEPS = {
     "swap": 200,
     "window": 20_000,
     "matching": 40,
+    "coarse": 60,
     "assignment": 400,
     "anneal": 1500,
     "auto": 1500,

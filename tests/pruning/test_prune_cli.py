@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 
 import permsearch as ps
+from pruning import checkpoint_prune
 from pruning.errors import RecipeError
 from pruning.exports import import_masks
 from pruning.prune_cli import prune_command
@@ -128,3 +129,25 @@ def test_what_needs_code_is_refused(folder: Path, tmp_path: Path) -> None:
     assert isinstance(done.exception, RecipeError)
     assert "pruning.prune in Python" in str(done.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_masks_by_rows_are_those_of_the_whole(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some rows at a time, in moved rows and columns, a mask and its share are the same."""
+    reports = []
+    for name, entries in (("whole", 1 << 20), ("rows", 48)):
+        monkeypatch.setattr(checkpoint_prune, "_ENTRIES", entries)
+        if name == "whole":
+            monkeypatch.setattr(checkpoint_prune._Masks, "_by_rows", lambda *given: False)
+        done = run(folder, "-r", "2:4", "--out", tmp_path / name, "--json", tmp_path / "r.json")
+        monkeypatch.undo()
+        assert done.exit_code == 0, done.output
+        reports.append(json.loads((tmp_path / "r.json").read_text("utf-8"))["pruned"])
+    whole, rows = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "rows"))
+    assert all(torch.equal(whole[name], rows[name]) for name in whole)
+    for one, other in zip(*reports, strict=True):
+        for key in ("retained", "baseline", "total"):
+            assert one[key] == pytest.approx(other[key], rel=1e-12)
+        assert one["bound"] == pytest.approx(other["bound"], rel=1e-9)
+        assert one["bound_kind"] == other["bound_kind"]

@@ -1,0 +1,172 @@
+"""The searches of a file's tensors as tasks: one for each tensor, independent of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from permsearch.compare import compare_tensor
+from permsearch.errors import ScoresError
+from permsearch.io.bundle_writer import packed
+from permsearch.io.fingerprint import fingerprint, fingerprint_of
+from permsearch.io.parts import Part
+from permsearch.io.select import Skipped, Unusable
+from permsearch.io.source import TensorInfo, TensorSource
+from permsearch.jobs.task import Task
+from permsearch.result import SearchResult
+from permsearch.rows import result_row
+from permsearch.search_all import SearchOptions
+from permsearch.solvers.base import Solver
+from permsearch.streaming.tensor import TensorRows, streams, tensor_part
+
+# Bytes of one search: float32 copies of the scores in both layouts, 8-bit ones, the weight as it
+# came; matrices of columns by columns; the interpreter and its libraries. `--memory` of the
+# benchmark `benchmarks.jobs` compares it with what searches take.
+_PER_ENTRY, _PER_PAIR, _BASE = 20, 16, 400 << 20
+_STREAMED = 2 << 30  # of one that goes through its tensor row by row
+
+
+def tensor_tasks(infos: Iterable[TensorInfo], options: SearchOptions) -> list[Task]:
+    """Return a task for each tensor; its cost is a guess that only decides which begins first."""
+    return [
+        Task(
+            info.name,
+            cost=float(info.size) * info.shape[1],
+            memory=_STREAMED if streams(info, options) else needed_memory(info),
+            payload=info,
+        )
+        for info in infos
+    ]
+
+
+def needed_memory(info: TensorInfo) -> int:
+    """Return the bytes that a search of a tensor needs, about, at the most."""
+    return _BASE + _PER_ENTRY * info.size + _PER_PAIR * info.shape[1] ** 2
+
+
+def weight_fingerprint(source: TensorSource, info: TensorInfo, options: SearchOptions) -> str:
+    """Return the fingerprint of a tensor as it stands now, in no more memory than its search."""
+    if streams(info, options):
+        return fingerprint_of(info.shape, (part for _, part in TensorRows(source, info).weights()))
+    return fingerprint(source.read(info.name))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """A tensor that travels with its task, where workers cannot read the source."""
+
+    info: TensorInfo
+    weight: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSearch:
+    """Searches one tensor; a `Work` whose part is what a mask bundle stores of it.
+
+    Parameters
+    ----------
+    source
+        Where the tensors come from.
+    options
+        How each is searched.
+    """
+
+    source: TensorSource
+    options: SearchOptions
+
+    def load(self, info: TensorInfo) -> Sent:
+        """Return the payload that holds the tensor itself."""
+        return Sent(info, self.source.read(info.name))
+
+    def prepare(self, info: TensorInfo) -> None:
+        """Compile what the search needs, where its own times should not count that."""
+        if self.options.stop is None and not streams(info, self.options):
+            self.options.warm_up(self.source.read(info.name))
+
+    def __call__(self, payload: TensorInfo | Sent) -> Part:
+        """Return the record, the packed mask and the orders of a tensor."""
+        if isinstance(payload, TensorInfo) and streams(payload, self.options):
+            return tensor_part(self.source, payload, self.options)
+        info, weight = _read(self.source, payload)
+        if streams(info, self.options):
+            return tensor_part(self.source, info, self.options, weight)
+        result = self.options.search(weight, info.name)
+        record = {
+            **result_row(info.name, info.shape, result, solver=str(self.options.solver)),
+            "shape": info.shape,
+            "dtype": info.dtype,
+            "axis": 1,
+            "sha256": fingerprint(weight),
+        }
+        return packed(record, result.mask, _orders(result))
+
+
+def _read(source: TensorSource, payload: TensorInfo | Sent) -> tuple[TensorInfo, NDArray[Any]]:
+    """Return a tensor's name and shape, and its values, sent or read now."""
+    if isinstance(payload, Sent):
+        return payload.info, payload.weight
+    return payload, source.read(payload.name)
+
+
+def _orders(result: SearchResult) -> dict[str, NDArray[Any] | None]:
+    """Return the orders to store: those of the axes that were searched, and the tiles' own."""
+    (term,) = result.problem.terms
+    return {
+        "rows": None if term.rows is None else result.rows,
+        "cols": None if term.cols is None else result.cols,
+        "tiles": result.tiles.get(0),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TensorComparison:
+    """Searches one tensor with several solvers; a `Work` whose part has their rows.
+
+    Parameters
+    ----------
+    source
+        Where the tensors come from.
+    solvers
+        What is compared.
+    options
+        How each tensor is searched by each solver.
+    """
+
+    source: TensorSource
+    solvers: Sequence[str | Solver]
+    options: SearchOptions
+
+    def load(self, info: TensorInfo) -> Sent:
+        """Return the payload that holds the tensor itself."""
+        return Sent(info, self.source.read(info.name))
+
+    def prepare(self, info: TensorInfo) -> None:
+        """Compile what every solver needs: what is compared is their searching."""
+        weight = self.source.read(info.name)
+        for solver in self.solvers:
+            replace(self.options, solver=solver).warm_up(weight)
+
+    def __call__(self, payload: TensorInfo | Sent) -> Part:
+        """Return a record with `rows`, what was `skipped`, and the weight's `sha256`."""
+        info, weight = _read(self.source, payload)
+        rows: list[dict[str, Any]] = []
+        skipped: list[Skipped] = []
+        try:
+            for found in compare_tensor(weight, info, self.solvers, self.options):
+                if isinstance(found, Skipped):
+                    skipped.append(found)
+                else:
+                    rows.append(found)
+        except ScoresError as error:
+            skipped.append(Unusable.of(info.name, error))
+        told = [(type(skip).__name__, skip.name, skip.reason) for skip in skipped]
+        return Part({"rows": rows, "skipped": told, "sha256": fingerprint(weight)})
+
+
+def skipped_of(part: Part) -> list[Skipped]:
+    """Return what a comparison's part says was left out."""
+    kinds = {"Skipped": Skipped, "Unusable": Unusable}
+    return [kinds[kind](name, reason) for kind, name, reason in part.record["skipped"]]
