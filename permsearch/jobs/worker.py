@@ -7,6 +7,7 @@ import pickle
 import sys
 import threading
 from multiprocessing.connection import Connection
+from typing import Any
 
 from permsearch.io.parts import Part
 from permsearch.jobs.task import Work, call, prepare
@@ -15,7 +16,8 @@ from permsearch.jobs.task import Work, call, prepare
 def main() -> None:
     """Serve the files whose numbers the command line tells, until the other end is gone."""
     work, *others = map(int, sys.argv[-3:])
-    tasks, alive = map(Connection, others)
+    channels: list[Connection[Any, Any]] = [Connection(number) for number in others]
+    tasks, alive = channels
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
     serve(tasks, pickle.loads(_content(work)))
 
