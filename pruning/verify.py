@@ -23,6 +23,9 @@ Returned: TypeAlias = Sequence[Sequence[Sequence[Move]]]
 
 #: Largest relative change that rounding explains, by the narrowest type inside the run.
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 5e-2}
+#: The least such change that is an objection once a float64 copy has shown the orders to be right:
+#: in float32, long sums of large terms that cancel are further apart than 1e-5 in any two orders.
+PROVEN_LIMIT = 3e-4
 #: The real type of each part of a complex number.
 PARTS = {torch.complex128: torch.float64, torch.complex64: torch.float32}
 #: A float64 copy is made where it takes no more than this share of the free memory.
@@ -105,8 +108,8 @@ def compare(
         del wide
     if report is not None and not report.same:
         return report
-    last = runs[:1] if report is not None else runs
-    narrow = _compared(model, change, last, moves, "the model's own type")
+    last, least = (runs, 0.0) if report is None else (runs[:1], PROVEN_LIMIT)
+    narrow = _compared(model, change, last, moves, "the model's own type", least)
     return narrow if report is None or not narrow.same else report
 
 
@@ -116,13 +119,15 @@ def _compared(
     runs: Sequence[_Run],
     moves: Returned,
     dtype: str,
+    least: float = 0.0,
 ) -> Report:
+    """Apply a change and compare outputs; `least` is a limit that is granted in any case."""
     before = [_output(model, run.example) for run in runs]
     change(model)
     after = [_output(model, run.example) for run in runs]
     expected = [_moved(found, moves[run.like]) for run, found in zip(runs, before, strict=True)]
     largest = max(map(_furthest, expected, after), default=0.0)
-    limit = _limit({tensor.dtype for tensor in model.parameters()})
+    limit = max(least, _limit({tensor.dtype for tensor in model.parameters()}))
     if largest > limit:  # a run inside a dispatch mode is not free of side effects: only if needed
         limit = max(limit, _limit(_types_inside(model, runs[0])))
     return Report(largest, limit, dtype, len(runs), sum(run.resized for run in runs))
