@@ -147,7 +147,7 @@ def animals() -> Data:
 @cache
 def digits() -> Data:
     """Return the 1,797 digits of scikit-learn as patches; 40 of each class are judged."""
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+    from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
     pixels = torch.tensor(images / 8 - 1, dtype=torch.float32).reshape(-1, 4, 2, 4, 2)
