@@ -64,11 +64,11 @@ def prove_choice(
 def _whole_costs(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return costs and budgets as integers, rounded so that no choice that fits is lost."""
     sums = np.maximum.reduceat(table.costs, table.first[:-1], axis=1).sum(axis=1)
-    scale = 2.0 ** np.floor(_COST_BITS - np.log2(np.maximum(sums, 1.0)))
+    size = np.frexp(np.where(sums > 0, sums, 1.0))[1]
     exact = (table.costs == np.rint(table.costs)).all(axis=1) & (sums < 2.0**_COST_BITS)
-    scale = np.where(exact, 1.0, scale)
-    costs = np.floor(table.costs * scale[:, None]).astype(np.int64)
-    budgets = np.floor(np.minimum(table.allowed, sums) * scale).astype(np.int64)
+    shift = np.where(exact, 0, _COST_BITS - size)
+    costs = np.floor(np.ldexp(table.costs, shift[:, None])).astype(np.int64)
+    budgets = np.floor(np.ldexp(np.minimum(table.allowed, sums), shift)).astype(np.int64)
     return costs, budgets
 
 

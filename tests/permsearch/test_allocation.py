@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import permsearch as ps
@@ -47,6 +47,19 @@ def tables(draw: st.DrawFn, most_budgets: int = 3) -> tuple[Options, Mapping[str
     return {str(i): choices for i, choices in enumerate(layers)}, budgets
 
 
+def table_of(unit: float) -> tuple[Options, Mapping[str, float]]:
+    """Return two layers and three budgets, one of which the rounded relaxation overdraws."""
+    keys = ("budget 0", "budget 1", "budget 2")
+
+    def option(cost: float) -> Option:
+        return Option(None, 0.0, dict(zip(keys, (cost * unit, 0.0, 0.0), strict=True)))
+
+    budgets = dict(zip(keys, (5 * unit, 0.0, 0.0), strict=True))
+    return {"0": [option(5)], "1": [option(1), option(0)]}, budgets
+
+
+@example(table_of(1e-30))
+@example(table_of(1e-310))
 @given(tables())
 def test_allocation_equals_trying_every_choice(table: tuple[Options, Mapping[str, float]]) -> None:
     """The value is the optimum, the bound is no less, the costs keep the budgets."""
