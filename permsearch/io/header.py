@@ -73,7 +73,10 @@ def read_header(path: Path) -> Header:
 
 
 def _header_length(path: Path, start: bytes, size: int) -> int:
-    kind = foreign_kind(path, start)
+    length = int.from_bytes(start, "little")
+    # a length that can be one comes first: 640 starts like a pickle of protocol 2
+    fits = len(start) == 8 and length <= min(MAX_HEADER, size - 8)
+    kind = None if fits else foreign_kind(path, start)
     if kind:
         raise FileError(f"{path}: not a safetensors file: {kind}.")
     if len(start) < 8:
@@ -81,7 +84,6 @@ def _header_length(path: Path, start: bytes, size: int) -> int:
             f"{path}: {size} bytes, too short for a safetensors file, which starts with the 8-byte "
             f"length of its header; {_BROKEN}."
         )
-    length = int.from_bytes(start, "little")
     if length > MAX_HEADER:
         raise FileError(
             f"{path}: not a safetensors file: its first 8 bytes would mean a header of {length:,} "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ def opened(tmp_path: Path, content: bytes) -> SafetensorsFile:
 def entry(shape: list[int], begin: int, end: int, dtype: str = "F32") -> dict[str, Any]:
     """Return a tensor's entry in a header."""
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+@pytest.mark.parametrize("length", [640, 1152])
+def test_a_header_whose_length_starts_like_a_pickle(tmp_path: Path, length: int) -> None:
+    """Headers of 0x280 and 0x480 bytes are lengths, not the magic of another file."""
+    text = json.dumps({"w": entry([1], 0, 4)}).encode().ljust(length)
+    assert raw(text)[:2] in (b"\x80\x02", b"\x80\x04")
+    assert opened(tmp_path, raw(text, b"\0" * 4)).info("w").shape == (1,)
 
 
 @pytest.mark.parametrize("kind", NUMPY_TYPES)
@@ -149,7 +158,8 @@ HOSTILE = {
     "trailing bytes": (raw({"a": entry([1], 0, 4)}, b"\0" * 9), "5 bytes follow the last tensor"),
     "git LFS pointer": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     "zip": (b"PK\x03\x04" + b"\0" * 40, "torch.save"),
-    "pickle": (b"\x80\x02" + b"\0" * 40, "never loaded"),
+    "pickle": (pickle.dumps({"weight": [1.0]}, protocol=2), "never loaded"),
+    "pickle of protocol 4": (pickle.dumps({"weight": [1.0]}, protocol=4), "never loaded"),
     "numpy array": (b"\x93NUMPY\x01\0" + b"\0" * 40, r"give the file the ending \.npy"),
     "web page": (b"<!DOCTYPE html><html>", "web page"),
 }
