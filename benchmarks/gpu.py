@@ -87,6 +87,7 @@ def milliseconds(run: Callable[[int], Any]) -> float:
     end = time.monotonic() + EACH
     while time.monotonic() < end or len(times) < 10:
         begin, done = (
+            # torch gives this constructor no types
             torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
             for _ in range(2)
         )

@@ -54,7 +54,8 @@ class Layer(nn.Module):
         ]
         mixed = scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
         x = self.attention_norm(x + self.attention_output(mixed))
-        return self.output_norm(x + self.output(gelu(self.intermediate(x))))  # type: ignore[no-any-return]
+        y: torch.Tensor = self.output_norm(x + self.output(gelu(self.intermediate(x))))
+        return y
 
 
 def _norm(width: int) -> nn.LayerNorm:

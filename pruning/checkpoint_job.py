@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from torch import nn
 
 from permsearch.io.parts import Part
+from permsearch.jobs.machine import free_memory
 from permsearch.jobs.task import Task, Work
 from permsearch.orders import Order
 from permsearch.planning.speed import TYPICAL, Speed
@@ -30,7 +31,7 @@ from pruning.network import Network
 from pruning.reorder import Move, moves_of
 from pruning.specs import IGNORED, Checkpoint, checkpoint, example_inputs, read_config
 from pruning.trace import trace
-from pruning.verify import MEMORY_SHARE, Report, compare, free_memory
+from pruning.verify import MEMORY_SHARE, Report, compare
 
 if TYPE_CHECKING:
     import torch

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from permsearch.jobs.machine import free_memory
 from pruning.capture import evaluating
 from pruning.inputs import Example, accepted, as_float64, copied, drawn_like, other_sizes
 from pruning.ops import tensors_in
@@ -252,13 +253,3 @@ def _float64_copy(model: nn.Module) -> nn.Module | None:
         return copy.deepcopy(model).double()
     except Exception:  # noqa: BLE001 -- a model that cannot be copied is compared in place
         return None
-
-
-def free_memory() -> int:
-    """Return the bytes that can be had, or a guess where the system does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            found = dict(line.split(":", 1) for line in lines)
-        return int(found["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return 4 << 30

@@ -136,7 +136,7 @@ def learn(
     for batch in batches:
         optimizer.zero_grad()
         loss = F.cross_entropy(model(data.images[batch]), data.classes[batch])
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         optimizer.step()
         fall.step()
     model.eval()

@@ -81,7 +81,7 @@ class Setting:
     def restore(self) -> None:
         """Put the dense weights back."""
         for name, weight in self.dense.items():
-            self.model.get_submodule(name).weight.copy_(weight)  # type: ignore[operator]
+            self.model.get_parameter(f"{name}.weight").copy_(weight)
 
     def prune(self, cell: Cell) -> dict[str, float]:
         """Prune as the cell says."""

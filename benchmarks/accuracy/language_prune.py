@@ -105,7 +105,7 @@ def prune_from(
     def one(name: str) -> float:
         weight, inputs = dense[name], shared(owner(name))
         new = pruned(weight, inputs, pattern, method, orders.get(name))
-        model.get_submodule(name).weight.copy_(new)  # type: ignore[operator]
+        model.get_parameter(f"{name}.weight").copy_(new)
         return _share(weight, new, inputs)
 
     errors = side_by_side(one, dense)
@@ -145,10 +145,10 @@ def prune_sequentially(
 
         @torch.no_grad()
         def one(name: str) -> None:
-            weight = teacher.get_submodule(name).weight.detach()  # type: ignore[operator]
+            weight = teacher.get_parameter(f"{name}.weight").detach()
             aim = target(weight, gram, cross, None if lack is None else stream * lack)
             new = pruned(aim, inputs, pattern, method, orders.get(name))
-            model.get_submodule(name).weight.copy_(new)  # type: ignore[operator]
+            model.get_parameter(f"{name}.weight").copy_(new)
 
         side_by_side(one, [head + rest for rest in stage])
 

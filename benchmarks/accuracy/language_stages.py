@@ -46,7 +46,7 @@ def owner(weight: str) -> str:
 
 
 @torch.no_grad()
-def walk(models: Sequence[nn.Module], windows: torch.Tensor, visit: Visit) -> None:
+def walk(models: Sequence[Any], windows: torch.Tensor, visit: Visit) -> None:
     """Run models side by side over windows, and stop at every stage of every layer.
 
     Parameters
@@ -59,10 +59,10 @@ def walk(models: Sequence[nn.Module], windows: torch.Tensor, visit: Visit) -> No
     """
     batches = torch.split(windows, BATCH)
     with autocast():
-        states = [[model.model.embed_tokens(batch) for batch in batches] for model in models]  # type: ignore[union-attr, operator]
-        for at in range(len(models[0].model.layers)):  # type: ignore[arg-type, union-attr]
+        states = [[model.model.embed_tokens(batch) for batch in batches] for model in models]
+        for at in range(len(models[0].model.layers)):
             runs = [
-                [_stages(model.model.layers[at], state, _turns(model, state)) for state in some]  # type: ignore[index, union-attr]
+                [_stages(model.model.layers[at], state, _turns(model, state)) for state in some]
                 for model, some in zip(models, states, strict=True)
             ]
             for stage in STAGES:
