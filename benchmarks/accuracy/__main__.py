@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +47,9 @@ def _arguments() -> argparse.Namespace:
         "--tables", action="store_true", help="show tables of what is done, run none"
     )
     parser.add_argument("--out", type=Path, default=Path("out/accuracy"))
-    parser.add_argument("--page", type=Path, help="Markdown page whose tables to make anew")
+    parser.add_argument(
+        "--page", type=Path, nargs="*", default=[], help="Markdown pages whose tables to make anew"
+    )
     parser.add_argument(
         "--results", action="store_true", help=f"write what is done to {RESULTS.name}/"
     )
@@ -87,16 +89,17 @@ def _stored(task: Task) -> Path:
     return RESULTS / f"{task.name}.json"
 
 
-def _show(found: Iterable[tuple[str, Iterable[str]]], page: Path | None) -> None:
-    """Print tables, and put them between their markers ``<!-- accuracy NAME -->`` of a page."""
+def _show(found: Iterable[tuple[str, Iterable[str]]], pages: Sequence[Path]) -> None:
+    """Print tables, and put them between their markers ``<!-- accuracy NAME -->`` of pages."""
     from benchmarks.accuracy import tables
 
-    text = page.read_text("utf-8") if page else ""
+    texts = {page: page.read_text("utf-8") for page in pages}
     for name, body in found:
         rows = list(body)
         print(f"\n{name}\n", *rows, sep="\n")
-        text = tables.filled(text, f"accuracy {name}", rows)
-    if page:
+        for page, text in texts.items():
+            texts[page] = tables.filled(text, f"accuracy {name}", rows)
+    for page, text in texts.items():
         page.write_text(text, "utf-8")
         print(f"written: {page}")
 

@@ -32,7 +32,7 @@ def ratios(results: Results) -> Iterator[str]:
     """Yield perplexity as a share of that in the stored order, and of that in random ones.
 
     ``ratio ± standard error``, paired over windows; seeds and draws are averaged first. For
-    several draws the range of their ratios stands behind.
+    several draws or calibration sets the range of their ratios stands behind.
     """
     pairs = (
         ("random", "stored"),
@@ -89,7 +89,7 @@ def _ratio(results: Results, one: Cell, two: Cell) -> str:
         return ""
     ratio = math.exp(found.mean)
     text = f"{ratio:.3f} ± {ratio * found.error:.3f}"
-    own = [cell for cell in results if _pick(one)(cell) and cell.order_seed]
+    own = [cell for cell in results if _pick(one)(cell)]
     each = (difference(results, MEASURE, cell.__eq__, _pick(two)) for cell in own)
-    draws = [math.exp(only.mean) for only in each if only is not None]
-    return f"{text} ({min(draws):.3f} to {max(draws):.3f})" if len(draws) > 1 else text
+    single = [math.exp(only.mean) for only in each if only is not None]
+    return f"{text} ({min(single):.3f} to {max(single):.3f})" if len(single) > 1 else text
