@@ -24,6 +24,7 @@ def repeated_blocks(model: nn.Module, layers: Collection[str]) -> tuple[str, ...
 
     Examples
     --------
+    >>> from torch import nn
     >>> block = lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     >>> repeated_blocks(nn.Sequential(block(), block()), {"0.0", "1.0"})
     ('0', '1')

@@ -37,6 +37,23 @@ class MaskBundle(Mapping[str, BundleEntry]):
         What was asked for.
     skipped
         Weights that were left out, with reasons.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from pathlib import Path
+    >>> import pruning, tempfile
+    >>> model = nn.Sequential(nn.Linear(8, 4))
+    >>> dense = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    >>> made = pruning.prune(model, "2:4", example_inputs=torch.ones(1, 8)).bundle
+    >>> fresh = nn.Sequential(nn.Linear(8, 4))
+    >>> _ = fresh.load_state_dict(dense)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     made.save(Path(place) / "bundle")
+    ...     handles = MaskBundle.load(Path(place) / "bundle").apply_(fresh)
+    >>> int((fresh[0].weight != 0).sum())
+    16
     """
 
     entries: Mapping[str, BundleEntry]

@@ -56,7 +56,8 @@ def calibrate(
 
     Examples
     --------
-    >>> layer = nn.Linear(4, 2)
+    >>> import torch
+    >>> layer = torch.nn.Linear(4, 2)
     >>> calibrate(layer, [torch.ones(3, 4)])["weight"].squares
     tensor([[3., 3., 3., 3.]], dtype=torch.float64)
     """

@@ -57,6 +57,16 @@ def gradients(
     CalibrationError
         No batches, a loss or gradient that is not finite, or a parameter that the loss does not
         depend on.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> layer = nn.Linear(3, 1)
+    >>> batches = [torch.ones(2, 3), torch.ones(4, 3)]
+    >>> found = gradients(layer, batches, lambda output, batch: output.mean())
+    >>> found["weight"].total
+    tensor([[2., 2., 2.]], dtype=torch.float64)
     """
     sums: dict[str, list[torch.Tensor]] = {}
     count = 0

@@ -78,6 +78,8 @@ def calibrate_blocks(
 
     Examples
     --------
+    >>> import torch
+    >>> from torch import nn
     >>> block = lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     >>> model = nn.Sequential(block(), block())
     >>> [stage.name for stage in calibrate_blocks(model, [torch.ones(3, 4)])]

@@ -55,6 +55,19 @@ def attach_masks_(
         distributed run that hold different masks; nothing was changed.
     UnknownName
         No parameter has that name.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> model = nn.Sequential(nn.Linear(4, 2))
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> mask = torch.tensor([[True, False, True, False]] * 2)
+    >>> handles = attach_masks_(model, {"0.weight": mask}, optimizer=optimizer)
+    >>> model(torch.ones(3, 4)).sum().backward()
+    >>> optimizer.step()
+    >>> bool((model[0].weight[~mask] == 0).all())
+    True
     """
     bare = unwrapped(model)
     found = {_bare_name(name): mask for name, mask in masks.items()}
@@ -77,6 +90,15 @@ def keep_masked(
 
     Momentum of the steps before the mask, weight decay and gradient scalers make no difference
     then. Averages of the stored tensors are averages of zeros.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> layer = nn.Linear(2, 1)
+    >>> handles = attach_masks_(layer, {"weight": torch.tensor([[True, False]])})
+    >>> optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)  # made after the masks
+    >>> handles = keep_masked(layer, optimizer)
     """
     several = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
     handles = []
@@ -107,6 +129,17 @@ def detach_masks_(model: nn.Module) -> dict[str, torch.Tensor]:
     StateError
         A masked weight is computed by another parametrization (weight norm) as well, where zeros
         cannot be stored; nothing was changed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> layer = nn.Linear(2, 1)
+    >>> handles = attach_masks_(layer, {"weight": torch.tensor([[True, False]])})
+    >>> detach_masks_(layer)
+    {'weight': tensor([[ True, False]])}
+    >>> layer.weight[0, 1].item()
+    0.0
     """
     bare = unwrapped(model)
     found = masks_of(bare)
@@ -133,6 +166,16 @@ def update_masks_(model: nn.Module, masks: Mapping[str, Any]) -> None:
     ------
     UnknownName, StateError
         A weight has no mask yet, or the new one does not fit; nothing was changed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> layer = nn.Linear(2, 1)
+    >>> handles = attach_masks_(layer, {"weight": torch.tensor([[True, True]])})
+    >>> update_masks_(layer, {"weight": torch.tensor([[False, True]])})
+    >>> density(layer)
+    0.5
     """
     bare = unwrapped(model)
     places = {name: masks_in(module, leaf) for name, module, leaf in _masked_places(bare)}
@@ -148,7 +191,17 @@ def update_masks_(model: nn.Module, masks: Mapping[str, Any]) -> None:
 
 
 def masks_of(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the masks that are attached to a model, by the names of the weights."""
+    """Return the masks that are attached to a model, by the names of the weights.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> layer = nn.Linear(2, 1)
+    >>> handles = attach_masks_(layer, {"weight": torch.tensor([[True, False]])})
+    >>> masks_of(layer)
+    {'weight': tensor([[ True, False]])}
+    """
     return {
         name: masks_in(module, leaf).mask.clone()
         for name, module, leaf in _masked_places(unwrapped(model))
@@ -157,13 +210,36 @@ def masks_of(model: nn.Module) -> dict[str, torch.Tensor]:
 
 @torch.no_grad()
 def rezero_(model: nn.Module) -> None:
-    """Set the stored values of dropped weights to zero; weights computed otherwise are left."""
+    """Set the stored values of dropped weights to zero; weights computed otherwise are left.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> layer = nn.Linear(2, 1)
+    >>> handles = attach_masks_(layer, {"weight": torch.tensor([[True, False]])})
+    >>> with torch.no_grad():
+    ...     _ = layer.parametrizations.weight.original.fill_(5.0)  # a step that knows no masks
+    >>> rezero_(layer)
+    >>> layer.parametrizations.weight.original.tolist()
+    [[5.0, 0.0]]
+    """
     for tensor, mask in _stored(unwrapped(model)):
         tensor.masked_fill_(~mask, 0)
 
 
 def density(model: nn.Module) -> float:
-    """Return the share of all weights with rows and columns that masks leave, unmasked ones too."""
+    """Return the share of all weights with rows and columns that masks leave, unmasked ones too.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> model = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 2))
+    >>> handles = attach_masks_(model, {"0.weight": torch.tensor([[True, False]])})
+    >>> density(model)
+    0.75
+    """
     bare = unwrapped(model)
     masked = masks_of(bare)
     kept = sum(int(mask.sum()) for mask in masked.values())

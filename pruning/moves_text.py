@@ -19,6 +19,8 @@ def moves_as_text(moves: Sequence[Move]) -> list[dict[str, Any]]:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from pruning.reorder import Move
     >>> text = moves_as_text([Move((0,), np.array([1, 0]))])
     >>> moves_from_text(text, "weight")[0].index
     array([1, 0])

@@ -30,6 +30,15 @@ def reestimate_batchnorm_(model: nn.Module, batches: Iterable[Any]) -> int:
     ------
     CalibrationError
         There are no batches, or a statistic is not finite; the old ones were put back.
+
+    Examples
+    --------
+    >>> import torch
+    >>> norm = torch.nn.BatchNorm1d(1)
+    >>> reestimate_batchnorm_(norm, [torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0], [7.0]])])
+    1
+    >>> norm.running_mean
+    tensor([4.])
     """
     bare = unwrapped(model)
     norms = [m for m in bare.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]

@@ -62,6 +62,17 @@ def permute_(
         Tensors that the network names are missing or have other shapes; nothing was changed.
     OrderError, UnknownName
         An order is not one that its group allows; nothing was changed.
+
+    Examples
+    --------
+    >>> import pruning, torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    >>> network = pruning.trace(model, torch.ones(2, 4))
+    >>> orders = {network.groups[0].name: [7, 6, 5, 4, 3, 2, 1, 0]}
+    >>> before = model[0].bias.detach().clone()
+    >>> report = permute_(model, orders, network=network)  # raises if an output changes
+    >>> torch.equal(model[0].bias, before.flip(0))
+    True
     """
     found = moves_of(network, checked(network, solution))
     if not isinstance(model, nn.Module):

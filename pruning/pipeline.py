@@ -125,6 +125,8 @@ def prune(
 
     Examples
     --------
+    >>> import torch
+    >>> from torch import nn
     >>> model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     >>> result = prune(model, "2:4", example_inputs=torch.randn(3, 8))
     >>> result.density

@@ -144,6 +144,14 @@ class Recipe:
         the searched one is.
     target
         Names of `pruning.targets.TARGETS`, for the plan to tell which layers they can run.
+
+    Examples
+    --------
+    >>> recipe = Recipe.of(
+    ...     {"seconds": 5, "layer": [{"match": "*attention*", "pattern": "2:4", "method": "refit"}]}
+    ... )
+    >>> recipe.layers[0].needs_gram
+    True
     """
 
     layers: tuple[LayerRule, ...]

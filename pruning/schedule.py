@@ -147,6 +147,15 @@ def attach_sr_ste_(
     ------
     PatternError
         A weight cannot carry its pattern; nothing was changed.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from permsearch.patterns import parse_pattern
+    >>> model = nn.Sequential(nn.Linear(8, 4))
+    >>> attach_sr_ste_(model, {"0.weight": parse_pattern("2:4")})
+    >>> int((model[0].weight != 0).sum())
+    16
     """
     made = {}
     for name, pattern in patterns.items():
@@ -161,6 +170,16 @@ def settle_sr_ste_(model: nn.Module) -> dict[str, torch.Tensor]:
     """End training through changing masks: fix the last ones, and return them.
 
     The weights are masked for good: attach the masks with `pruning.attach_masks_` to train on.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from permsearch.patterns import parse_pattern
+    >>> model = nn.Sequential(nn.Linear(8, 4))
+    >>> attach_sr_ste_(model, {"0.weight": parse_pattern("2:4")})
+    >>> masks = settle_sr_ste_(model)  # after training
+    >>> bool((model[0].weight[~masks["0.weight"]] == 0).all())
+    True
     """
     found = {}
     for prefix, module in list(model.named_modules()):

@@ -55,6 +55,8 @@ def eligibility(weight: Candidate, targets: Sequence[str]) -> dict[str, str]:
 
     Examples
     --------
+    >>> import torch
+    >>> from permsearch.patterns import NM
     >>> wide = Candidate((64, 128), torch.float16, 1, NM(2, 4))
     >>> eligibility(wide, ["torch-semi-structured", "tensorrt"])
     {'torch-semi-structured': '', 'tensorrt': ''}

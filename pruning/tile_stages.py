@@ -60,6 +60,8 @@ class TileStages:
 
     Examples
     --------
+    >>> import torch
+    >>> from torch import nn
     >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
     >>> stages = TileStages(model, "tile:4@0.25", shares=[0.5])
     >>> while not stages.done:
@@ -173,6 +175,24 @@ def train_in_stages_(
     -------
     list of Ranking
         What each stage decided.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> stages = train_in_stages_(
+    ...     model,
+    ...     [torch.randn(4, 8)],
+    ...     lambda output, batch: output.square().mean(),
+    ...     optimizer,
+    ...     pattern="tile:4@0.25",
+    ...     shares=[0.5],
+    ...     steps=2,
+    ... )
+    >>> [stage.share for stage in stages]
+    [0.5, 0.25]
     """
     if steps < 1:
         raise ScheduleError(f"a stage takes at least one step, not {steps}.")

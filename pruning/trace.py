@@ -50,7 +50,7 @@ def trace(
         graphs are merged.
     outputs
         "pin": outputs stay as they are. "free": the last axis of an output may be reordered;
-        `pruning.output_orders` tells how.
+        `pruning.permute.output_moves` tells how.
     ignore_unread
         Globs of parameters that no run reads and that are known to be dead. Other such
         parameters may belong to a branch that was not taken, so whatever they could read is
@@ -60,6 +60,14 @@ def trace(
     ------
     TraceError
         When the forward cannot be captured; the message says where and why.
+
+    Examples
+    --------
+    >>> import torch, pruning
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    >>> network = pruning.trace(model, torch.ones(2, 4))
+    >>> print(network.groups[0])
+    0.weight[0]: 8 (plain), 3 tensors
     """
     bare = unwrapped(model)
     examples = [_example(args, kwargs), *(_example(*other) for other in more)]

@@ -31,6 +31,15 @@ def save_packed(weights: Mapping[str, PackedWeight], path: str | os.PathLike[str
         By name; the name `unpack_packed` will give back.
     path
         Usually ends in ``.safetensors``.
+
+    Examples
+    --------
+    >>> import tempfile, torch, sparsekernels as sk
+    >>> packed = sk.pack(torch.tensor([[5.0, 0.0, 2.0, 0.0]]), None, "2:4")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_packed({"layer": packed}, f"{folder}/packed.safetensors")
+    ...     load_packed(f"{folder}/packed.safetensors")["layer"].unpack()
+    tensor([[5., 0., 2., 0.]])
     """
     from safetensors.torch import save
 
@@ -72,6 +81,15 @@ def load_packed(path: str | os.PathLike[str], device: str = "cpu") -> dict[str, 
     PackedFileError
         When the file is missing, cut off, altered, or holds something else; the message names
         the file and the weight.
+
+    Examples
+    --------
+    >>> import tempfile, torch, sparsekernels as sk
+    >>> packed = sk.pack(torch.tensor([[5.0, 0.0, 2.0, 0.0]]), None, "2:4")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_packed({"layer": packed}, f"{folder}/packed.safetensors")
+    ...     list(load_packed(f"{folder}/packed.safetensors"))
+    ['layer']
     """
     from safetensors import SafetensorError, safe_open
 

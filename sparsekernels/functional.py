@@ -33,6 +33,14 @@ def linear(x: Tensor, weight: PackedWeight, bias: Tensor | None = None) -> Tenso
     ------
     OperandError
         When types, devices or shapes do not fit, naming both sides.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import sparsekernels as sk
+    >>> weight = torch.tensor([[5.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, -3.0]])
+    >>> sk.linear(torch.ones(1, 4), sk.pack(weight, None, "2:4"))
+    tensor([[ 7., -2.]])
     """
     if len(weight.shape) != 2:
         raise OperandError(f"a weight of shape {weight.shape} is a convolution's; use conv2d.")
@@ -76,6 +84,14 @@ def addmm(
     ------
     OperandError
         When types, devices or shapes do not fit, naming both sides.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import sparsekernels as sk
+    >>> weight = torch.tensor([[5.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, -3.0]])
+    >>> sk.addmm(torch.ones(1, 2), torch.ones(1, 4), sk.pack(weight, None, "2:4"), beta=10.0)
+    tensor([[17.,  8.]])
     """
     if len(weight.shape) != 2:
         raise OperandError(f"a weight of shape {weight.shape} is a convolution's; use conv2d.")
@@ -127,6 +143,14 @@ def conv2d(
     groups
         Output channels in so many equal parts, each reading its part of the input. Rows that
         share columns have to lie in one part.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import sparsekernels as sk
+    >>> weight = torch.tensor([[5.0, 0.0, 2.0, 0.0]]).reshape(1, 4, 1, 1)
+    >>> sk.conv2d(torch.ones(1, 4, 1, 2), sk.pack(weight, None, "2:4"))
+    tensor([[[[7., 7.]]]])
     """
     if len(weight.shape) != 4:
         raise OperandError(f"a weight of shape {weight.shape} is a matrix; use linear.")

@@ -113,8 +113,8 @@ class SparseLinear(_SparseLayer):
     >>> import torch, sparsekernels as sk
     >>> weight = torch.eye(8).repeat(1, 2)
     >>> layer = sk.SparseLinear(sk.pack(weight, weight != 0, "1:8"))
-    >>> layer(torch.ones(1, 16))
-    tensor([[2., 2., 2., 2., 2., 2., 2., 2.]], grad_fn=<...>)
+    >>> layer(torch.ones(1, 16)).detach()
+    tensor([[2., 2., 2., 2., 2., 2., 2., 2.]])
     """
 
     def __init__(self, packed: PackedWeight, bias: Tensor | None = None) -> None:
@@ -139,6 +139,14 @@ class SparseConv2d(_SparseLayer):
         (out,) or None.
     stride, padding, dilation, groups
         As for `torch.nn.Conv2d`; padding is zeros.
+
+    Examples
+    --------
+    >>> import torch, sparsekernels as sk
+    >>> weight = torch.tensor([[5.0, 0.0, 2.0, 0.0]]).reshape(1, 4, 1, 1)
+    >>> layer = sk.SparseConv2d(sk.pack(weight, None, "2:4"), stride=2)
+    >>> layer(torch.ones(1, 4, 4, 4)).shape
+    torch.Size([1, 1, 2, 2])
     """
 
     def __init__(

@@ -65,6 +65,17 @@ def swap_modules_(
     ------
     PackError
         For a name that no layer has, and with `strict` for the first layer that cannot be packed.
+
+    Examples
+    --------
+    >>> import torch, sparsekernels as sk
+    >>> from sparsekernels.bundles import BundleEntry
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 4))
+    >>> mask = torch.tensor([[True, True, False, False] * 2] * 4)
+    >>> [told.reason for told in sk.swap_modules_(model, {"0.weight": BundleEntry(mask, "2:4")})]
+    ['']
+    >>> model[0]
+    SparseLinear(2:4, (4, 8), bias=True)
     """
     wanted = list(only)
     new: dict[str, nn.Module] = {}

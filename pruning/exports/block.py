@@ -31,6 +31,14 @@ def to_bsr(
     ------
     ExportError
         Tiles do not cover the weight, or more of them than the density allows are not zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> weight = torch.zeros(4, 8)
+    >>> weight[2:, :4] = 1.0
+    >>> to_bsr(weight, (2, 4)).values().shape
+    torch.Size([1, 2, 4])
     """
     weight = weight.detach()
     if weight.dim() != 2:

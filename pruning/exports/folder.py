@@ -32,6 +32,20 @@ def export_folder(source: str | Path, target: str | Path, masks: Mapping[str, An
         The folder has no such tensor.
     FileError
         The target is there already, or cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> import tempfile, torch
+    >>> from safetensors.torch import load_file, save_file
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     source, target = Path(place) / "dense", Path(place) / "sparse"
+    ...     source.mkdir()
+    ...     save_file({"w": torch.ones(1, 4)}, source / "model.safetensors")
+    ...     export_folder(source, target, {"w": np.array([[True, False, True, False]])})
+    ...     load_file(target / "model.safetensors")["w"]
+    tensor([[1., 0., 1., 0.]])
     """
     source, target = Path(source), Path(target)
     blank = LazyTensors(source).blank()

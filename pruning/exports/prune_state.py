@@ -24,6 +24,17 @@ def to_torch_prune_(model: nn.Module) -> list[str]:
     ExportError
         No masks are attached, or one is on a weight that hooks do not serve: those of attentions
         and recurrent layers, and tied ones. Nothing was changed.
+
+    Examples
+    --------
+    >>> import pruning, torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    >>> mask = torch.tensor([[True, False, True, False]] * 2)
+    >>> handles = pruning.attach_masks_(model, {"0.weight": mask})
+    >>> to_torch_prune_(model)
+    ['0.weight']
+    >>> sorted(model.state_dict())
+    ['0.bias', '0.weight_mask', '0.weight_orig']
     """
     bare = unwrapped(model)
     masks = masks_of(bare)
@@ -40,7 +51,16 @@ def to_torch_prune_(model: nn.Module) -> list[str]:
 
 
 def from_torch_prune_(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Take over masks that `torch.nn.utils.prune` put on a model, in place; return them."""
+    """Take over masks that `torch.nn.utils.prune` put on a model, in place; return them.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer = torch.nn.utils.prune.l1_unstructured(torch.nn.Linear(4, 2), "weight", amount=0.5)
+    >>> masks = from_torch_prune_(layer)
+    >>> int(masks["weight"].sum())
+    4
+    """
     bare = unwrapped(model)
     masks = {}
     for prefix, module in bare.named_modules():

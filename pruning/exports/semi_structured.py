@@ -88,6 +88,7 @@ def to_semi_structured(weight: torch.Tensor, name: str = "the weight") -> SemiSt
 
     Examples
     --------
+    >>> import torch
     >>> weight = torch.tensor([[1.0, 0.0] * 16] * 32)
     >>> torch.equal(to_semi_structured(weight).unpack(), weight)
     True
@@ -104,5 +105,12 @@ def to_semi_structured(weight: torch.Tensor, name: str = "the weight") -> SemiSt
 
 
 def eligibility(weights: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Return, for each weight with rows and columns, why it has no such layout; "" where it has."""
+    """Return, for each weight with rows and columns, why it has no such layout; "" where it has.
+
+    Examples
+    --------
+    >>> import torch
+    >>> eligibility({"w": torch.eye(32), "v": torch.ones(32, 32)})["w"]
+    ''
+    """
     return {name: obstacle(weight.detach()) for name, weight in weights.items() if weight.dim() > 1}

@@ -33,6 +33,18 @@ def fill_sparsifier_(sparsifier: Any, masks: Mapping[str, torch.Tensor]) -> list
     ------
     ExportError
         It was not prepared, or not for one of these weights; nothing was changed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch.ao.pruning import WeightNormSparsifier
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    >>> sparsifier = WeightNormSparsifier()
+    >>> sparsifier.prepare(model, [{"tensor_fqn": "0.weight"}])
+    >>> fill_sparsifier_(sparsifier, {"0.weight": torch.tensor([[True, False, True, False]] * 2)})
+    ['0.weight']
+    >>> masks_in_sparsifier(sparsifier)["0.weight"][0]
+    tensor([ True, False,  True, False])
     """
     groups = {group["tensor_fqn"]: group for group in getattr(sparsifier, "groups", [])}
     if not groups:
@@ -54,7 +66,17 @@ def fill_sparsifier_(sparsifier: Any, masks: Mapping[str, torch.Tensor]) -> list
 
 
 def masks_in_sparsifier(sparsifier: Any) -> dict[str, torch.Tensor]:
-    """Return the masks that a sparsifier of `torch.ao.pruning` holds, by the weights' names."""
+    """Return the masks that a sparsifier of `torch.ao.pruning` holds, by the weights' names.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch.ao.pruning import WeightNormSparsifier
+    >>> model, sparsifier = torch.nn.Sequential(torch.nn.Linear(4, 2)), WeightNormSparsifier()
+    >>> sparsifier.prepare(model, [{"tensor_fqn": "0.weight"}])
+    >>> int(masks_in_sparsifier(sparsifier)["0.weight"].sum())  # as prepared: all are kept
+    8
+    """
     found = {}
     for group in getattr(sparsifier, "groups", []):
         chain = group["module"].parametrizations[group["tensor_name"]]

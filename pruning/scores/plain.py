@@ -21,6 +21,7 @@ def magnitude(weight: torch.Tensor) -> torch.Tensor:
 
     Examples
     --------
+    >>> import torch
     >>> magnitude(torch.tensor([[-2.0, 1.0]]))
     tensor([[2., 1.]])
     """
@@ -28,7 +29,14 @@ def magnitude(weight: torch.Tensor) -> torch.Tensor:
 
 
 def energy(weight: torch.Tensor) -> torch.Tensor:
-    """Return ``W ** 2``: the squared norm that goes with a dropped weight."""
+    """Return ``W ** 2``: the squared norm that goes with a dropped weight.
+
+    Examples
+    --------
+    >>> import torch
+    >>> energy(torch.tensor([[-2.0, 1.0]]))
+    tensor([[4., 1.]])
+    """
     return _wide(weight).square()
 
 
@@ -36,6 +44,15 @@ def wanda(weight: torch.Tensor, inputs: Inputs) -> torch.Tensor:
     """Return ``|W_ij| * ||x_j||`` (Sun et al., "A Simple and Effective Pruning Approach", 2023).
 
     The norm is the root mean square over the calibration set, so that scores do not grow with it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import pruning
+    >>> layer = torch.nn.Linear(2, 1)
+    >>> inputs = pruning.calibrate(layer, [torch.tensor([[3.0, 1.0]])])["weight"]
+    >>> wanda(torch.tensor([[-2.0, 1.0]]), inputs)
+    tensor([[6., 1.]])
     """
     return magnitude(weight) * _norms(weight, inputs)
 
@@ -45,6 +62,15 @@ def wanda_squared(weight: torch.Tensor, inputs: Inputs) -> torch.Tensor:
 
     Exactly so if inputs were uncorrelated; sums over weights therefore mean something, which is
     why searches use it where calibration data are given.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import pruning
+    >>> layer = torch.nn.Linear(2, 1)
+    >>> inputs = pruning.calibrate(layer, [torch.tensor([[3.0, 1.0]])])["weight"]
+    >>> wanda_squared(torch.tensor([[-2.0, 1.0]]), inputs)
+    tensor([[36.,  1.]])
     """
     return wanda(weight, inputs).square()
 
@@ -55,6 +81,13 @@ def ria(weight: torch.Tensor, inputs: Inputs | None = None, power: float = 0.5) 
     Relative importance and activations (Zhang et al., "Plug-and-Play", ICLR 2024). Rows and
     columns are those of the matrix of output channels by inputs and taps. A row or column of
     zeros counts for nothing instead of dividing by zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> ria(torch.tensor([[2.0, 1.0], [2.0, 3.0]]))
+    tensor([[1.1667, 0.5833],
+            [0.9000, 1.3500]])
     """
     size = magnitude(weight)
     axis = 1 if inputs is None else inputs.axis
@@ -71,6 +104,12 @@ def taylor(weight: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     """Return ``|W * dL/dW|``, the first-order change of the loss without a weight.
 
     (Molchanov et al., "Importance Estimation for Neural Network Pruning", CVPR 2019.)
+
+    Examples
+    --------
+    >>> import torch
+    >>> taylor(torch.tensor([[-2.0, 1.0]]), torch.tensor([[0.5, 0.5]]))
+    tensor([[1.0000, 0.5000]])
     """
     _same_shape(weight, gradient, "the gradient")
     return magnitude(weight) * _wide(gradient).abs().to(_wide(weight).dtype)
@@ -87,6 +126,15 @@ def obs_diagonal(weight: torch.Tensor, inputs: Inputs, damping: float = 0.01) ->
     damping
         Share of the mean of H's diagonal that is added to it; raised tenfold as often as the
         matrix needs to be invertible (with fewer rows of data than inputs, say).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import pruning
+    >>> layer = torch.nn.Linear(2, 1)
+    >>> inputs = pruning.calibrate(layer, [torch.eye(2)], gram=True)["weight"]
+    >>> obs_diagonal(torch.tensor([[-2.0, 1.0]]), inputs, damping=0.0)
+    tensor([[2.0000, 0.5000]])
     """
     matrix = as_matrix(energy(weight), inputs.axis)
     rows = len(matrix) // inputs.blocks
@@ -103,6 +151,12 @@ def external(weight: torch.Tensor, values: Any, name: str = "the weight") -> tor
     ------
     ScoresError
         Another shape, a negative value, NaN or an infinity; the message names the place.
+
+    Examples
+    --------
+    >>> import torch
+    >>> external(torch.zeros(1, 2), torch.tensor([[1.0, 3.0]]))
+    tensor([[1., 3.]])
     """
     from permsearch.arrays import as_scores
 

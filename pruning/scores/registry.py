@@ -56,6 +56,11 @@ def score_kind(name: str) -> ScoreKind:
     ------
     UnknownName
         With the nearest names.
+
+    Examples
+    --------
+    >>> score_kind("obs_diagonal").needs
+    'gram'
     """
     if name not in SCORES:
         raise unknown("score", name, SCORES)

@@ -47,7 +47,13 @@ IGNORED = ("*.attn.bias", "*.attn.masked_bias", "*rotary_emb.inv_freq", "*positi
 
 
 def spec_of(config: Config) -> Spec:
-    """Return the spec of a configuration's architecture."""
+    """Return the spec of a configuration's architecture.
+
+    Examples
+    --------
+    >>> spec_of({"model_type": "vit"}).inputs
+    'pixels'
+    """
     kind = str(config.get("model_type", ""))
     if kind not in SPECS:
         raise unknown("model_type", kind, SPECS)
@@ -55,7 +61,17 @@ def spec_of(config: Config) -> Spec:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return a model folder's configuration."""
+    """Return a model folder's configuration.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     folder = pathlib.Path(place)
+    ...     _ = (folder / "config.json").write_text('{"model_type": "bert"}')
+    ...     read_config(folder)
+    {'model_type': 'bert'}
+    """
     file = folder / "config.json"
     if not file.is_file():
         raise FileError(f"{folder} has no config.json; a Hugging Face model folder is needed.")
@@ -64,12 +80,28 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def checkpoint(tensors: Mapping[str, torch.Tensor], config: Config) -> Checkpoint:
-    """Return a checkpoint's tensors as a module that runs its architecture."""
+    """Return a checkpoint's tensors as a module that runs its architecture.
+
+    Examples
+    --------
+    >>> import torch
+    >>> config = {"model_type": "gpt2", "n_layer": 0, "vocab_size": 8, "n_embd": 4, "n_head": 1}
+    >>> tensors = {"wte.weight": torch.ones(8, 4), "wpe.weight": torch.ones(16, 4)}
+    >>> sorted(checkpoint(tensors, config).state_dict())
+    ['wpe.weight', 'wte.weight']
+    """
     return Checkpoint(tensors, config, spec_of(config).forward)
 
 
 def example_inputs(config: Config, device: str = "cpu") -> tuple[torch.Tensor, ...]:
-    """Return inputs of the kind that an architecture reads: a batch of 2, 11 tokens long."""
+    """Return inputs of the kind that an architecture reads: a batch of 2, 11 tokens long.
+
+    Examples
+    --------
+    >>> import torch
+    >>> example_inputs({"model_type": "bert", "vocab_size": 100})[0].shape
+    torch.Size([2, 11])
+    """
     kind = spec_of(config).inputs
     if kind == "pixels":
         side, depth = int(config.get("image_size", 224)), int(config.get("num_channels", 3))

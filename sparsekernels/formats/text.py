@@ -26,6 +26,15 @@ def dump_text(weight: VectorWiseWeight | BlockWeight) -> str:
     PackError
         For convolutions, rows or columns that are padding, and column orders, which the text
         cannot say.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import sparsekernels as sk
+    >>> weight = torch.tensor([[1.0, 0.0], [2.0, 0.0]])
+    >>> text = dump_text(sk.pack(weight, None, "block:2x1@0.5"))
+    >>> torch.equal(load_text(text).unpack(), weight)
+    True
     """
     block_rows, block_cols = _checked(weight)
     plain = torch.arange(weight.shape[0], dtype=torch.int32)
@@ -64,6 +73,12 @@ def load_text(text: str, dtype: torch.dtype = torch.float32) -> VectorWiseWeight
     ------
     PackedFileError
         When numbers are missing, left over, or do not fit together.
+
+    Examples
+    --------
+    >>> print(load_text("2 2 1 2 1 0  0 1  0  1.0 2.0").unpack())
+    tensor([[1., 0.],
+            [2., 0.]])
     """
     numbers = text.split()
     try:
