@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeAlias
@@ -15,7 +15,8 @@ from permsearch.errors import unknown
 from pruning.blocks import joined
 from pruning.capture import evaluating, plain_attention, unwrapped
 from pruning.errors import CalibrationError
-from pruning.probes import Probe, probes
+from pruning.padding import Counted, Rows, attended, counted
+from pruning.probes import Probe, leading, probes
 from pruning.ranks import summed_over_ranks
 from pruning.statistics import Inputs, Sums
 
@@ -29,6 +30,7 @@ def calibrate(
     *,
     names: Iterable[str] | None = None,
     gram: bool | Collection[str] = False,
+    rows: Rows | None = attended,
 ) -> dict[str, Inputs]:
     """Return the statistics of the inputs of a model's layers.
 
@@ -46,6 +48,11 @@ def calibrate(
     gram
         Whether the sums of x x^T are kept as well: features^2 * 8 bytes for each weight. Or the
         names of those weights for which they are.
+    rows
+        Which rows of a batch count: from a batch to a mask (batch, length), true = counts. Layers
+        whose inputs have that many rows leave the others out. Without it padding does not count
+        where a batch is a mapping with an `attention_mask` of two dimensions, as tokenizers make
+        it; None: all rows do.
 
     Raises
     ------
@@ -64,7 +71,7 @@ def calibrate(
     bare = unwrapped(model)
     seen = seen_weights(bare)
     wanted = checked_names(seen, names)
-    runs = (partial(run_batch, bare, batch) for batch in batches)
+    runs = (counted(partial(run_batch, bare, batch), batch, rows) for batch in batches)
     found = collected(bare, seen, wanted, runs, gram=gram, strict=names is not None)
     if not found and wanted:
         raise CalibrationError("calibration reached no layer: every batch is without rows.")
@@ -75,7 +82,7 @@ def collected(
     model: nn.Module,
     seen: Mapping[str, Seen],
     names: Iterable[str],
-    runs: Iterable[Callable[[], Any]],
+    runs: Iterable[Counted],
     *,
     gram: bool | Collection[str],
     strict: bool,
@@ -97,8 +104,11 @@ def collected(
         _, probe = seen[name]
         squared = gram if isinstance(gram, bool) else name in gram
         sums[name] = Sums(name, probe.axis, gram=squared and probe.correlated)
-    with _watching(seen, sums), evaluating(model), plain_attention(), torch.no_grad():
-        count = sum(1 for _ in (run() for run in runs))
+    watch, count = _Watch(sums), 0
+    with watch.over(seen), evaluating(model), plain_attention(), torch.no_grad():
+        for watch.run in runs:
+            watch.run()
+            count += 1
     if not count:
         raise CalibrationError("calibration is empty: there are no batches; give at least one.")
     for each in sums.values():
@@ -157,27 +167,44 @@ def _seen(model: nn.Module) -> Iterator[tuple[str, Seen]]:
 _BEHIND = Probe("weight", lambda _module, args, _kwargs: args[0].reshape(1, -1, args[0].shape[-1]))
 
 
-@contextmanager
-def _watching(seen: Mapping[str, Seen], sums: Mapping[str, Sums]) -> Iterator[None]:
-    """Have the layers' inputs summed for as long as the block runs."""
-    with ExitStack() as stack:
-        behind: dict[int, Sums] = {}
-        for name, total in sums.items():
-            module, probe = seen[name]
-            if probe is _BEHIND:
-                weight = module.get_parameter("weight")
-                behind[weight.data_ptr()] = total
-                continue
-            hook = partial(_add, probe, total)
-            handle = module.register_forward_pre_hook(hook, with_kwargs=True)
-            stack.callback(handle.remove)
-        if behind:
-            stack.enter_context(_Products(behind))
-        yield
+class _Watch:
+    """Sums what layers see in a run."""
+
+    def __init__(self, sums: Mapping[str, Sums]) -> None:
+        self.sums = sums
+        self.run = Counted(lambda: None)
+
+    @contextmanager
+    def over(self, seen: Mapping[str, Seen]) -> Iterator[None]:
+        """Have the layers' inputs summed for as long as the block runs."""
+        with ExitStack() as stack:
+            behind: dict[int, Sums] = {}
+            for name, total in self.sums.items():
+                module, probe = seen[name]
+                if probe is _BEHIND:
+                    weight = module.get_parameter("weight")
+                    behind[weight.data_ptr()] = total
+                    continue
+                hook = partial(self._add, probe, total)
+                handle = module.register_forward_pre_hook(hook, with_kwargs=True)
+                stack.callback(handle.remove)
+            if behind:
+                stack.enter_context(_Products(behind, self))
+            yield
+
+    def _add(self, probe: Probe, total: Sums, module: nn.Module, args: Any, kwargs: Any) -> None:
+        values = probe.look(module, args, kwargs)
+        lead = leading(args, kwargs)
+        total.add(_only(values, self.run.kept(module, lead, values.shape[1])))
+
+    def add_inner(self, total: Sums, values: torch.Tensor) -> None:
+        """Add rows from inside an attention."""
+        kept = self.run.kept(nn.Identity(), values.shape[1:2], values.shape[1], inner=True)
+        total.add(_only(values, kept))
 
 
-def _add(probe: Probe, total: Sums, module: nn.Module, args: Any, kwargs: Any) -> None:
-    total.add(probe.look(module, args, kwargs))
+def _only(values: torch.Tensor, kept: torch.Tensor | None) -> torch.Tensor:
+    return values if kept is None else values[:, kept.to(values.device)]
 
 
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -186,14 +213,14 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
     They are known by the memory of their weights.
     """
 
-    def __init__(self, wanted: Mapping[int, Sums]) -> None:
+    def __init__(self, wanted: Mapping[int, Sums], watch: _Watch) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.wanted = wanted
+        self.wanted, self.watch = wanted, watch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
             value, weight = args[-2:]
             total = self.wanted.get(weight.data_ptr())
             if total is not None and value.shape[1] == weight.shape[0]:
-                total.add(value[None])
+                self.watch.add_inner(total, value[None])
         return func(*args, **(kwargs or {}))

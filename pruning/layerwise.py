@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -12,6 +12,7 @@ from pruning.blocks import chosen_blocks, inside, outermost, repeated_blocks
 from pruning.calibrate import Seen, checked_names, collected, run_batch, seen_weights
 from pruning.capture import unwrapped
 from pruning.errors import CalibrationError
+from pruning.padding import Counted, Rows, attended, counted
 from pruning.replay import Call, Route, called, caught, handed_on, quiet_run, route
 from pruning.statistics import Inputs
 
@@ -47,6 +48,7 @@ def calibrate_blocks(
     names: Iterable[str] | None = None,
     gram: bool | Collection[str] = False,
     pruned: bool = False,
+    rows: Rows | None = attended,
 ) -> Iterator[Stage]:
     """Yield the statistics of a model's layers, those of one block at a time.
 
@@ -63,7 +65,7 @@ def calibrate_blocks(
     blocks
         Globs over names of modules. None: the blocks that repeat most; without any, each layer
         that can be seen is a block, and the model runs once for each.
-    names, gram
+    names, gram, rows
         As in `pruning.calibrate`.
     pruned
         Whether a block's inputs are those of the model as it is when the stage is asked for: prune
@@ -92,7 +94,8 @@ def calibrate_blocks(
     seen = seen_weights(bare)
     wanted = checked_names(seen, names)
     every = block_names(bare, seen, blocks)
-    yield from _Line(bare, data, seen, wanted, gram, strict=names is not None).stages(every, pruned)
+    line = _Line(bare, data, seen, wanted, gram, strict=names is not None, rows=rows)
+    yield from line.stages(every, pruned)
 
 
 def block_names(
@@ -120,14 +123,16 @@ class _Line:
     wanted: Sequence[str]
     gram: bool | Collection[str]
     strict: bool
+    rows: Rows | None
     modules: dict[str, nn.Module] = field(init=False)
 
     def __post_init__(self) -> None:
         self.modules = dict(self.model.named_modules())
 
     @property
-    def runs(self) -> list[Callable[[], Any]]:
-        return [partial(run_batch, self.model, batch) for batch in self.data]
+    def runs(self) -> list[Counted]:
+        run = partial(partial, run_batch, self.model)
+        return [counted(run(batch), batch, self.rows) for batch in self.data]
 
     def stages(self, blocks: Sequence[str], pruned: bool) -> Iterator[Stage]:
         """Yield a stage for each block that some wanted weight lies in, and one for the rest."""
@@ -215,15 +220,13 @@ class _Line:
                 for calls in held
             ]
 
-    def _again(
-        self, way: Route, block: str, held: Sequence[Sequence[Call]]
-    ) -> list[Callable[[], Any]]:
+    def _again(self, way: Route, block: str, held: Sequence[Sequence[Call]]) -> list[Counted]:
         module, mutating = self.modules[block], block in way.mutating
         return [
-            partial(called, module, call, mutating=mutating) for calls in held for call in calls
+            counted(partial(called, module, call, mutating=mutating), batch, self.rows)
+            for batch, calls in zip(self.data, held, strict=True)
+            for call in calls
         ]
 
-    def _collected(
-        self, names: Sequence[str], runs: Sequence[Callable[[], Any]]
-    ) -> dict[str, Inputs]:
+    def _collected(self, names: Sequence[str], runs: Sequence[Counted]) -> dict[str, Inputs]:
         return collected(self.model, self.seen, names, runs, gram=self.gram, strict=self.strict)

@@ -19,6 +19,7 @@ from pruning.gather import GatherCost, gather_, gathered_orders
 from pruning.layerwise import block_names
 from pruning.masks import attach_masks_, density, masks_of
 from pruning.network import Network
+from pruning.padding import Rows, attended
 from pruning.permute import checked, permute_
 from pruning.plan import PrunePlan, plan_pruning
 from pruning.pruned import Pruned, Task, prune_tensor
@@ -85,6 +86,7 @@ def prune(
     example_inputs: Any,
     example_kwargs: Mapping[str, Any] | None = None,
     calibration: Iterable[Any] | None = None,
+    rows: Rows | None = attended,
     network: Network | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     verify: bool = True,
@@ -104,6 +106,8 @@ def prune(
         What the model is called with: a tensor or a tuple of arguments, and keywords.
     calibration
         Batches that the model is called with, for scores and refits; read once.
+    rows
+        Which rows of a batch count, as for `pruning.calibrate`: padded tokens do not.
     network
         The model's trace, where there is one already.
     optimizer
@@ -139,7 +143,7 @@ def prune(
         network = trace(bare, _args(example_inputs), dict(example_kwargs or {}))
     plan = make_plan(bare, own, network, calibrated=calibration is not None)
     known = fingerprint_of(bare)
-    source = Source(bare, plan, own, calibration)
+    source = Source(bare, plan, own, calibration, rows)
     given = dict(bare.named_parameters(remove_duplicate=False))
     scores = scored(given, plan, source)
     search = searched(network, plan, own, scores)

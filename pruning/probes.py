@@ -64,6 +64,11 @@ def _input(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
     return found
 
 
+def leading(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Size:
+    """Return the dimensions of a layer's input before its features."""
+    return _input(args, kwargs).shape[:-1]
+
+
 def _rows(_: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
     value = _input(args, kwargs)
     return value.reshape(1, -1, value.shape[-1])

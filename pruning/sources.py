@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pruning.calibrate import calibrate, visible
 from pruning.curvature import checked_mean
 from pruning.layerwise import Stage, calibrate_blocks
+from pruning.padding import Rows, attended
 from pruning.plan import PlannedLayer, PrunePlan
 from pruning.recipe import Recipe
 from pruning.scores import score_kind
@@ -29,6 +30,8 @@ class Source:
         What is pruned, and how.
     batches
         The calibration data; None without.
+    rows
+        Which rows of a batch count.
     runs
         Blocks whose inputs took a run of the model, in the last pass over blocks.
     """
@@ -37,6 +40,7 @@ class Source:
     plan: PrunePlan
     recipe: Recipe
     batches: Iterable[Any] | None
+    rows: Rows | None = attended
     runs: list[str] = field(default_factory=list)
     _known: dict[str, Inputs] | None = None
 
@@ -75,14 +79,14 @@ class Source:
         if self.together:
             if self._known is None:
                 gram = {names[base] for base, layer in layers.items() if layer.gram}
-                found = calibrate(self.model, self.batches, names=_each(names), gram=gram)
+                found = self._calibrated(names, gram)
                 self._known = _checked(names, found, layers)
             yield self._known
             return
         gram = {n for base, n in names.items() if _scored_by_gram(layers[base])}
         gram |= {n for base, n in names.items() if whole and layers[base].gram}
         if not gram:
-            found = calibrate(self.model, self.batches, names=_each(names))
+            found = self._calibrated(names, set())
             yield _checked(names, found, layers)
             return
         for stage in self._stages(_each(names), gram, pruned=False):
@@ -115,6 +119,10 @@ class Source:
                 self.runs.append(stage.name or "the layers outside blocks")
             yield _checked(names, stage.inputs, layers)
 
+    def _calibrated(self, names: Mapping[str, str], gram: set[str]) -> dict[str, Inputs]:
+        assert self.batches is not None
+        return calibrate(self.model, self.batches, names=_each(names), gram=gram, rows=self.rows)
+
     def _names_now(self) -> dict[int, str]:
         """Return the names by which calibration knows parameters: gathers have changed some."""
         seen = visible(self.model)
@@ -125,7 +133,13 @@ class Source:
         assert self.batches is not None
         blocks = self.recipe.blocks or None
         return calibrate_blocks(
-            self.model, self.batches, blocks=blocks, names=names, gram=gram, pruned=pruned
+            self.model,
+            self.batches,
+            blocks=blocks,
+            names=names,
+            gram=gram,
+            pruned=pruned,
+            rows=self.rows,
         )
 
 
