@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import ctypes
 import json
+import logging
 import os
 import random
 import resource
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,7 +51,8 @@ class Watched:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, str], float] = {}
+        self._seen: dict[tuple[int, str], tuple[str, float]] = {}
+        self.own = 0.0  # CPU seconds of the looking itself
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -64,22 +67,33 @@ class Watched:
     @property
     def cpu(self) -> float:
         """CPU seconds so far."""
-        return sum(self._seen.values())
+        return sum(self.named.values())
+
+    @property
+    def named(self) -> dict[str, float]:
+        """The same by the names of processes."""
+        found: dict[str, float] = {}
+        for name, used in list(self._seen.values()):
+            found[name] = found.get(name, 0.0) + used
+        return found
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK):
             self._look()
+            self.own = time.thread_time()
 
     def _look(self) -> None:
-        stats = {}
+        stats, names = {}, {}
         for path in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
-                fields = path.read_text().rpartition(")")[2].split()
-                stats[int(path.parent.name)] = fields
+                head, _, tail = path.read_text().rpartition(")")
+                stats[int(path.parent.name)] = tail.split()
+                names[int(path.parent.name)] = head.partition("(")[2]
         for number, fields in stats.items():
             if _descends(number, stats):
                 used = (int(fields[11]) + int(fields[12])) / _TICKS
-                self._seen[number, fields[19]] = used  # a number may be used again
+                # a number may be used again
+                self._seen[number, fields[19]] = (names[number], used)
 
 
 def _descends(number: int, stats: dict[int, list[str]]) -> bool:
@@ -150,25 +164,38 @@ def _loaded(number: int) -> int:
     return number
 
 
-def ray_alone(wait: float) -> dict[str, Any]:
-    """Return the CPU seconds of a Ray of two workers that does nothing: begun, and a second."""
-    import logging
+@contextlib.contextmanager
+def _plain_ray() -> Iterator[None]:
+    """Hold a Ray of two workers as its own call starts it."""
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    yield
+    ray.shutdown()
+
+
+def ray_alone(how: str, wait: float) -> dict[str, float]:
+    """Return the CPU seconds of a Ray of two workers that does nothing: begun, and a second.
+
+    `how` is "bare", as `--engine ray` starts it, or "plain", by `ray.init`.
+    """
+    from permsearch.jobs.own_ray import own_ray
 
     before = time.process_time()
     import ray
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    with Watched() as watched:
-        ray.init(num_cpus=2, include_dashboard=False, logging_level=logging.ERROR)
-        own = time.process_time() - before
+    with Watched() as watched, own_ray(2) if how == "bare" else _plain_ray():
+        own = time.process_time() - before - watched.own
         task = ray.remote(_loaded)
         ray.get([task.remote(number) for number in range(8)])
         time.sleep(2 * _LOOK)
-        begun, at = watched.cpu, time.perf_counter()
+        begun, at = dict(watched.named), time.perf_counter()
         time.sleep(wait)
-        idle = (watched.cpu - begun) / (time.perf_counter() - at)
-        ray.shutdown()
-    return {"command": own, "others": begun, "each_second": idle}
+        seconds = time.perf_counter() - at
+        later = sum(watched.named.values()) - sum(begun.values())
+    others = sum(begun.values())
+    return {"command": own, "others": others, "each_second": later / seconds, **begun}
 
 
 def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
@@ -218,11 +245,17 @@ def main() -> None:
     parser.add_argument("--solver", default="anneal")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--kills", type=int, default=0, help="of two processes, before they finish")
-    parser.add_argument("--ray-alone", action="store_true", help="only what an idle Ray costs")
+    parser.add_argument(
+        "--ray-alone",
+        choices=("bare", "plain"),
+        help="only what an idle Ray costs, started as by --engine ray or by ray.init",
+    )
+    parser.add_argument("--wait", type=float, default=20.0, help="seconds of idleness")
     parser.add_argument("--json", type=Path, default=Path("out/jobs.json"))
     options = parser.parse_args()
     if options.ray_alone:
-        print("  ".join(f"{key}={value:.3f}" for key, value in ray_alone(20.0).items()))
+        found = ray_alone(options.ray_alone, options.wait)
+        print("  ".join(f"{key}={value:.3f}" for key, value in found.items()))
         return
     ctypes.CDLL(None, use_errno=True).prctl(_ADOPT, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory() as folder:

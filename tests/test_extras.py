@@ -14,6 +14,8 @@ from torch import nn
 
 import pruning
 from permsearch.errors import MissingExtra
+from permsearch.io.parts import Part
+from permsearch.jobs import Task, executor
 from permsearch.report import page_of, render_bundle, render_network
 from tests.report_data import bundle_content, comparison_content, network_content
 
@@ -46,6 +48,11 @@ def imported(name: str) -> Callable[[], Any]:
     return call
 
 
+def on_ray() -> None:
+    """Do a task on Ray."""
+    list(executor(2, engine="ray").run(lambda payload: Part({}), [Task("t")], lambda task: None))
+
+
 CASES: list[tuple[str, str, Callable[[], Any]]] = [
     ("report", "jinja2", lambda: page_of(comparison_content())),
     ("report", "jinja2", lambda: render_network(network_content())),
@@ -55,6 +62,7 @@ CASES: list[tuple[str, str, Callable[[], Any]]] = [
     ("modelopt", "modelopt", exported("modelopt")),
     ("lightning", "lightning", imported("pruning.callbacks.lightning")),
     ("hf", "transformers", imported("pruning.callbacks.huggingface")),
+    ("ray", "ray", on_ray),
 ]
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from permsearch.errors import MissingExtra, PermsearchError
 from permsearch.jobs.dispatch import Outcomes, Started, dispatch
+from permsearch.jobs.machine import cores
+from permsearch.jobs.own_ray import own_ray
 from permsearch.jobs.schedule import largest_first
 from permsearch.jobs.task import Outcome, Task, Work, call
 from permsearch.jobs.worker import packed
@@ -53,7 +55,8 @@ class OnRay:
 
     def run(self, work: Work, tasks: Sequence[Task], started: Started) -> Outcomes:
         """Yield what comes of tasks, as they finish; see `Executor`."""
-        with _connected(self.address, self.workers):
+        most = max(1, len(tasks))
+        with _connected(self.address, min(self.workers or cores(), most)):
             slots = _Slots(work, self.workers, send=self.send)
             try:
                 yield from dispatch(slots, largest_first(tasks), None, started)
@@ -62,8 +65,11 @@ class OnRay:
 
 
 @contextmanager
-def _connected(address: str | None, workers: int) -> Iterator[None]:
-    """Hold a connection to Ray; one that is there already is used and left."""
+def _connected(address: str | None, own: int) -> Iterator[None]:
+    """Hold a connection to Ray; one that is there already is used and left.
+
+    Without an address Ray is started here, with `own` cores.
+    """
     try:
         import ray
     except ImportError as error:
@@ -74,17 +80,24 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
         yield
         return
     address = address or os.environ.get("RAY_ADDRESS")
-    own: dict[str, Any] = {}
-    if address is None:
-        own = {"num_cpus": workers or None, "include_dashboard": False}
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked to tell Ray's makers
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-        raise ClusterError(
-            f"Ray cannot be reached at {address or 'this machine'} ({' '.join(str(error).split())})"
-            "; start it with `ray start --head`, or leave --address away."
-        ) from error
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(own_ray(own) if address is None else _joined(address))
+        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+            raise ClusterError(
+                f"Ray cannot be reached at {address or 'this machine'} "
+                f"({' '.join(str(error).split())}); start it with `ray start --head`, or leave "
+                "--address away."
+            ) from error
+        yield
+
+
+@contextmanager
+def _joined(address: str) -> Iterator[None]:
+    """Hold a connection to a cluster that runs."""
+    import ray
+
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     try:
         yield
     finally:

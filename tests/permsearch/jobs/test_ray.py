@@ -20,9 +20,11 @@ import permsearch as ps
 from permsearch.cli import cli
 from permsearch.errors import FileError, MissingExtra, ScoresError
 from permsearch.io import open_tensors
-from permsearch.jobs import Task, work_through
+from permsearch.jobs import Task, on_ray, work_through
+from permsearch.jobs import own_ray as own
 from permsearch.jobs.local import Serial
 from permsearch.jobs.on_ray import ClusterError, OnRay
+from permsearch.jobs.own_ray import own_ray
 from permsearch.jobs.tensors import TensorSearch, tensor_tasks
 from permsearch.search_all import SearchOptions
 from tests.job_works import Squares, contents
@@ -32,19 +34,13 @@ ASKED = ("-p", "2:4", "--solver", "random", "--steps", "4000", "--exclude", "b.b
 
 @pytest.fixture(scope="module")
 def cluster(root: Path) -> Iterator[Any]:
-    """Start Ray with two cores for the tests of this file, and end it."""
+    """Hold the Ray that a run starts, with two cores, for the tests of this file."""
     ray = pytest.importorskip("ray", reason="needs the extra `ray`")
-    with warnings.catch_warnings():
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ray.init(
-            num_cpus=2,
-            include_dashboard=False,
-            log_to_driver=False,
-            object_store_memory=100 << 20,
-            runtime_env={"env_vars": {"PYTHONPATH": str(root)}},
-        )
-        yield ray
-        ray.shutdown()
+        patch.setenv("PYTHONPATH", str(root))  # workers import the works of these tests
+        with own_ray(2):
+            yield ray
 
 
 def search(model: Path, out: Path, *options: Any) -> Result:
@@ -158,6 +154,72 @@ def test_files_that_cannot_be_sent_are_outcomes(cluster: Any, tmp_path: Path) ->
     path.unlink()
     (outcome,) = OnRay(2, send=True).run(work, tasks, lambda task: None)
     assert isinstance(outcome.error, FileError)
+
+
+def test_a_ray_of_our_own_has_no_dashboard_and_no_monitors(cluster: Any) -> None:
+    """Beside tasks only the store of names, the scheduler and its agents run."""
+    named = {Path(f"/proc/{number}/cmdline").read_bytes() for number in descendants()}
+    assert any(b"gcs_server" in name for name in named)
+    for other in (b"dashboard/dashboard.py", b"autoscaler", b"log_monitor"):
+        assert not any(other in name.split(b"--")[0] for name in named), other
+
+
+def descendants() -> Iterator[int]:
+    """Yield all processes that descend from this one."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        if os.getpid() in ancestors(int(folder.name)):
+            yield int(folder.name)
+
+
+def test_another_inner_interface_is_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a version of Ray begins otherwise inside, its own call starts it, and ends it."""
+    ray = pytest.importorskip("ray", reason="needs the extra `ray`")
+    begun: list[dict[str, Any]] = []
+    ended: list[bool] = []
+    monkeypatch.setitem(sys.modules, "ray._private.node", None)
+    monkeypatch.setattr(ray, "init", lambda **given: begun.append(given))
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
+    with own_ray(3):
+        assert not ended
+    assert ended == [True]
+    assert begun[0]["num_cpus"] == 3
+    assert begun[0]["include_dashboard"] is False
+
+
+def test_switches_are_gone_when_ray_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is set for Ray's processes leaves the environment again, and what was set stays."""
+    ray = pytest.importorskip("ray", reason="needs the extra `ray`")
+    monkeypatch.setenv("RAY_event_stats", "1")
+    monkeypatch.delenv("RAY_enable_timeline", raising=False)
+    seen: list[tuple[str | None, ...]] = []
+
+    def begin(**_: Any) -> None:
+        now = dict(os.environ)
+        seen.append((now.get("RAY_event_stats"), now.get("RAY_enable_timeline")))
+
+    monkeypatch.setattr(own, "_node", lambda cores: (_ for _ in ()).throw(TypeError))
+    monkeypatch.setattr(ray, "init", begin)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    with own_ray(1):
+        assert "RAY_enable_timeline" not in os.environ
+    assert seen == [("1", "0")]
+    assert dict(os.environ)["RAY_event_stats"] == "1"
+
+
+def test_a_ray_that_does_not_start_is_an_error_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The error tells Ray's reason and what to do; no task has run."""
+    ray = pytest.importorskip("ray", reason="needs the extra `ray`")
+
+    def fail(cores: int) -> Any:
+        raise RuntimeError("no room\nleft")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(on_ray, "own_ray", fail)
+    with pytest.raises(ClusterError, match=r"this machine \(no room left\).*ray start --head"):
+        list(OnRay().run(Squares(tmp_path), [Task("t")], lambda task: None))
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
