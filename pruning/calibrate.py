@@ -16,9 +16,9 @@ from pruning.blocks import joined
 from pruning.capture import evaluating, plain_attention, unwrapped
 from pruning.errors import CalibrationError
 from pruning.padding import Counted, Rows, attended, counted
-from pruning.probes import Probe, leading, probes
+from pruning.probes import Probe, probes, read
 from pruning.ranks import summed_over_ranks
-from pruning.statistics import Inputs, Sums
+from pruning.statistics import Inputs, LastInput, Sums, Total
 
 #: A module to look at, and how.
 Seen: TypeAlias = tuple[nn.Module, Probe]
@@ -99,21 +99,23 @@ def collected(
     CalibrationError
         There are no runs, a value is not finite, or a weight was not reached.
     """
-    sums = {}
+    sums: dict[str, Sums] = {}
+    start = {False: Total(), True: Total()}  # all weights have seen the same so far: nothing
     for name in names:
         _, probe = seen[name]
         squared = gram if isinstance(gram, bool) else name in gram
-        sums[name] = Sums(name, probe.axis, gram=squared and probe.correlated)
+        squared = squared and probe.correlated
+        sums[name] = Sums(name, probe.axis, gram=squared, total=start[squared])
     watch, count = _Watch(sums), 0
     with watch.over(seen), evaluating(model), plain_attention(), torch.no_grad():
-        for watch.run in runs:
-            watch.run()
+        for run in runs:
+            watch.begin(run)
+            run()
             count += 1
     if not count:
         raise CalibrationError("calibration is empty: there are no batches; give at least one.")
-    for each in sums.values():
-        summed_over_ranks(each)
-    return {name: each.finish() for name, each in sums.items() if strict or each.rows}
+    summed_over_ranks(list(sums.values()))
+    return {name: each.finish() for name, each in sums.items() if strict or each.total.rows}
 
 
 def checked_names(seen: Mapping[str, Seen], names: Iterable[str] | None) -> list[str]:
@@ -173,6 +175,11 @@ class _Watch:
     def __init__(self, sums: Mapping[str, Sums]) -> None:
         self.sums = sums
         self.run = Counted(lambda: None)
+        self.last = LastInput()
+
+    def begin(self, run: Counted) -> None:
+        """Know whose rows come next."""
+        self.run, self.last = run, LastInput()
 
     @contextmanager
     def over(self, seen: Mapping[str, Seen]) -> Iterator[None]:
@@ -193,9 +200,16 @@ class _Watch:
             yield
 
     def _add(self, probe: Probe, total: Sums, module: nn.Module, args: Any, kwargs: Any) -> None:
-        values = probe.look(module, args, kwargs)
-        lead = leading(args, kwargs)
-        total.add(_only(values, self.run.kept(module, lead, values.shape[1])))
+        value = read(args, kwargs)
+
+        def rows() -> torch.Tensor:
+            values = probe.look(module, args, kwargs)
+            return _only(values, self.run.kept(module, value.shape[:-1], values.shape[1]))
+
+        if probe.plain:
+            self.last.add(total, value, rows)
+        else:
+            total.add(rows())
 
     def add_inner(self, total: Sums, values: torch.Tensor) -> None:
         """Add rows from inside an attention."""

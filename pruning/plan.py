@@ -102,7 +102,11 @@ class PrunePlan:
 
     @property
     def gram_bytes(self) -> int:
-        """Most memory that Gram matrices take at a time: all of them, or those of one block."""
+        """Most memory that Gram matrices take at a time: all of them, or those of one block.
+
+        Layers that turn out to read one tensor (queries, keys and values) hold one together, which
+        is not known beforehand.
+        """
         sizes = {
             layer.seen: int(np.prod(layer.shape)) // layer.shape[1 - layer.dim]
             for layer in self.layers

@@ -33,6 +33,11 @@ class Probe:
     axis: int = 1
     correlated: bool = True
 
+    @property
+    def plain(self) -> bool:
+        """Whether it sees the layer's input as it is, row by row, whatever the layer."""
+        return self.look is _rows
+
 
 def probes(module: nn.Module) -> Iterator[Probe]:
     """Yield what hooks can see of one module."""
@@ -56,7 +61,8 @@ def _is_turned_linear(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
 
 
-def _input(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
+def read(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
+    """Return the tensor that a layer is called with, the first of them."""
     found = args[0] if args else next(iter(kwargs.values()))
     if isinstance(found, nn.utils.rnn.PackedSequence):
         found = found.data
@@ -64,13 +70,8 @@ def _input(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
     return found
 
 
-def leading(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Size:
-    """Return the dimensions of a layer's input before its features."""
-    return _input(args, kwargs).shape[:-1]
-
-
 def _rows(_: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
-    value = _input(args, kwargs)
+    value = read(args, kwargs)
     return value.reshape(1, -1, value.shape[-1])
 
 
@@ -102,7 +103,7 @@ def _attention(module: nn.MultiheadAttention) -> Iterator[Probe]:
 
 def _patches(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
     """Return the patches that a convolution's kernel meets, group by group."""
-    value = _input(args, kwargs)
+    value = read(args, kwargs)
     dims = len(module.kernel_size)
     value = value if value.dim() == dims + 2 else value[None]
     value = _padded(module, value)
@@ -125,7 +126,7 @@ def _padded(module: Any, value: torch.Tensor) -> torch.Tensor:
 
 def _transposed(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
     """Return a transposed convolution's inputs, each repeated for every tap that multiplies it."""
-    value = _input(args, kwargs)
+    value = read(args, kwargs)
     dims = len(module.kernel_size)
     value = value if value.dim() == dims + 2 else value[None]
     taps = torch.Size(module.kernel_size).numel()

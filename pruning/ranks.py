@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,20 +21,41 @@ def several_ranks() -> bool:
     return ready and distributed.get_world_size() > 1
 
 
-def summed_over_ranks(sums: Sums) -> None:
-    """Replace one weight's sums by those of all ranks; every rank must have met the weight."""
+def summed_over_ranks(every: Sequence[Sums]) -> None:
+    """Replace the sums of weights by those of all ranks; every rank must have met each weight."""
     if not several_ranks():
         return
-    here = torch.tensor([sums.rows, sums.squares is not None], dtype=torch.int64)
-    distributed.all_reduce(here)
-    if int(here[1]) not in (0, distributed.get_world_size()):
-        raise StateError(
-            f"{sums.name}: calibration reached it on some ranks only; give every rank data."
-        )
-    sums.rows = int(here[0])
-    for tensor in (sums.squares, sums.gram):
-        if tensor is not None:
-            distributed.all_reduce(tensor)
+    _part_as_all_do(every)
+    done: set[int] = set()
+    for sums in every:
+        own = sums.total
+        if id(own) in done:
+            continue
+        done.add(id(own))
+        here = torch.tensor([own.rows, own.squares is not None], dtype=torch.int64)
+        distributed.all_reduce(here)
+        if int(here[1]) not in (0, distributed.get_world_size()):
+            raise StateError(
+                f"{sums.name}: calibration reached it on some ranks only; give every rank data."
+            )
+        own.rows = int(here[0])
+        for tensor in (own.squares, own.gram):
+            if tensor is not None:
+                distributed.all_reduce(tensor)
+
+
+def _part_as_all_do(every: Sequence[Sums]) -> None:
+    """Give each weight sums of its own, unless the ranks agree on which weights share them."""
+    first: dict[int, int] = {}
+    shared = [first.setdefault(id(sums.total), at) for at, sums in enumerate(every)]
+    least = torch.tensor(shared, dtype=torch.int64)
+    most = least.clone()
+    distributed.all_reduce(least, distributed.ReduceOp.MIN)
+    distributed.all_reduce(most, distributed.ReduceOp.MAX)
+    if torch.equal(least, most):
+        return
+    for sums in every:
+        sums.part()
 
 
 def from_first_rank(value: Any) -> Any:

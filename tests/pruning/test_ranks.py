@@ -23,6 +23,17 @@ batches = [torch.randn(32, 16), torch.randn(32, 16) * torch.logspace(-2, 2, 16)]
 own = calibrate(model, [batches[rank]])
 both = sum(batch.double().square().sum(0) for batch in batches)
 assert torch.equal(own["0.weight"].squares[0], both) and own["0.weight"].rows == 64
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = nn.Linear(16, 4), nn.Linear(16, 4)
+    def forward(self, x):  # one input on the first rank, two on the second
+        return self.q(x), self.k(x + 0 if rank else x)
+for pair in [calibrate(Pair(), [batches[rank]], gram=True)]:
+    assert pair["q.weight"].gram is not pair["k.weight"].gram
+    for found in pair.values():
+        assert torch.equal(found.squares[0], both) and found.rows == 64
+        assert torch.allclose(found.gram[0], sum(b.double().T @ b.double() for b in batches))
 masks = {}
 for name, found in own.items():
     importance = scores.wanda(model.module.get_parameter(name), found)
