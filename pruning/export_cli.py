@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from permsearch.cli.converter import Converter
 from permsearch.cli.options import debug_option, json_option, write_output
 from permsearch.io.jsontext import json_text
 
@@ -18,7 +19,7 @@ Examples:
 """
 
 
-class TargetType(click.ParamType[str]):
+class TargetType(Converter[str]):
     """The name of a target."""
 
     name = "target"

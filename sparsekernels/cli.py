@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from permsearch.cli.converter import Converter
 from permsearch.cli.options import debug_option, json_option, write_output
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def doctor_command(*, compile_now: bool, json_file: str | None) -> None:
         raise click.ClickException("the CPU kernels cannot be used; see above.")
 
 
-class _Shape(click.ParamType[tuple[int, int]]):
+class _Shape(Converter[tuple[int, int]]):
     name = "outxin"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
@@ -70,7 +71,7 @@ class _Shape(click.ParamType[tuple[int, int]]):
         return out, columns
 
 
-class _Numbers(click.ParamType[tuple[int, ...]]):
+class _Numbers(Converter[tuple[int, ...]]):
     name = "numbers"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:

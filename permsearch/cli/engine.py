@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from permsearch.cli.converter import Converter
 from permsearch.cli.options import all_options
 from permsearch.io.shares import Share, ShareError
 
@@ -18,7 +19,7 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", re.IGNORECASE)
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
-class BytesType(click.ParamType[int]):
+class BytesType(Converter[int]):
     """A number of bytes, such as 6G."""
 
     name = "bytes"
@@ -31,7 +32,7 @@ class BytesType(click.ParamType[int]):
         return int(float(found[1]) * 2 ** _UNITS[found[2].upper()])
 
 
-class ShareType(click.ParamType[Share]):
+class ShareType(Converter[Share]):
     """A share of the work, such as 3/16."""
 
     name = "i/n"

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
+from permsearch.cli.converter import Converter
 from permsearch.errors import FileError, PermsearchError, unknown
 from permsearch.patterns import Axis, Pattern, parse_pattern
 from permsearch.solvers.registry import solver_names
@@ -21,7 +22,7 @@ _Decorator = Callable[[_Function], _Function]
 _WEIGHTS = {".safetensors", ".npy", ".npz"}
 
 
-class PatternType(click.ParamType[Pattern]):
+class PatternType(Converter[Pattern]):
     """A pattern's text."""
 
     name = "pattern"
@@ -36,7 +37,7 @@ class PatternType(click.ParamType[Pattern]):
             self.fail(str(error), param, ctx)
 
 
-class SolverType(click.ParamType[str]):
+class SolverType(Converter[str]):
     """A solver's short name."""
 
     name = "solver"
@@ -49,7 +50,7 @@ class SolverType(click.ParamType[str]):
         return str(value)
 
 
-class SolversType(click.ParamType[tuple[str, ...]]):
+class SolversType(Converter[tuple[str, ...]]):
     """Short names, separated by commas."""
 
     name = "names"
@@ -67,7 +68,7 @@ class SolversType(click.ParamType[tuple[str, ...]]):
         return tuple(dict.fromkeys(names))
 
 
-class AxesType(click.ParamType[tuple[Axis, ...]]):
+class AxesType(Converter[tuple[Axis, ...]]):
     """The axes to reorder, separated by commas."""
 
     name = "axes"
@@ -106,7 +107,7 @@ class SecondsType(click.FloatRange):
         return number
 
 
-class OutputType(click.ParamType[str]):
+class OutputType(Converter[str]):
     """A file to write, checked before hours of work; `-` is the standard output."""
 
     name = "file"
