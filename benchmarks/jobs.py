@@ -208,8 +208,9 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     }
     np.savez(path, **weights)
     told: list[dict[str, Any]] = []
-    first = folder / "one process"
-    for engine in options.engines or _ENGINES:
+    engines = options.engines or list(_ENGINES)
+    first = folder / engines[0]
+    for engine in engines:
         out = folder / engine
         command = _command(options, path, out, engine)
         if told and options.kills and engine == "two processes":

@@ -25,6 +25,7 @@ from permsearch.search_all import SearchOptions, tightened
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
 from permsearch.stop import MaxCpuSeconds, MaxSeconds, MaxSteps, StoppingCriterion
+from permsearch.streaming.tensor import TensorRows, search_tensor, streams
 from permsearch.summary import summarise
 
 # The published search of a pattern, by its kind.
@@ -222,30 +223,47 @@ def compared(
     for solver in solvers:
         get_solver(solver)
     for position, info in enumerate(selection.chosen):
+        rows = TensorRows(source, info)
         try:
-            weight = source.read(info.name)
             if position == 0:
-                for solver in solvers:
-                    replace(options, solver=solver).warm_up(weight)
-            yield from compare_tensor(weight, info, solvers, options)
+                warm_up_all(rows, solvers, options)
+            yield from compare_tensor(rows, solvers, options)
         except ScoresError as error:
             yield Unusable.of(info.name, error)
 
 
+def warm_up_all(rows: TensorRows, solvers: Sequence[str | Solver], options: SearchOptions) -> None:
+    """Compile what solvers need for a tensor in memory: what is compared is their searching."""
+    asked = [replace(options, solver=solver) for solver in solvers]
+    held = [own for own in asked if not streams(rows.info, own)]
+    weight = rows.whole() if held else None
+    for own in held:
+        assert weight is not None
+        own.warm_up(weight)
+
+
 def compare_tensor(
-    weight: NDArray[Any], info: TensorInfo, solvers: Sequence[str | Solver], options: SearchOptions
+    rows: TensorRows, solvers: Sequence[str | Solver], options: SearchOptions
 ) -> Iterator[Row | Skipped]:
     """Yield a row per solver, or why a solver could not take the tensor.
+
+    A large tensor is in memory only for solvers that cannot go through it row by row.
 
     Raises
     ------
     ScoresError
         No solver can: the weight holds NaN or infinities.
     """
-    limit: Bound | None = None
+    info, limit = rows.info, None
+    weight: NDArray[Any] | None = None
     for solver in solvers:
+        own = replace(options, solver=solver)
+        if streams(info, own):
+            yield search_tensor(rows, own)[1]
+            continue
+        weight = rows.whole() if weight is None else weight
         try:
-            result = replace(options, solver=solver, bound=False).search(weight, info.name)
+            result = replace(own, bound=False).search(weight, info.name)
         except UnsupportedProblem as error:
             yield Skipped(info.name, f"not searched by {solver}: {error}".rstrip("."))
             continue

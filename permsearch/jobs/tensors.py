@@ -8,10 +8,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from permsearch.compare import compare_tensor
+from permsearch.compare import compare_tensor, warm_up_all
 from permsearch.errors import ScoresError
 from permsearch.io.bundle_writer import packed
-from permsearch.io.fingerprint import fingerprint, fingerprint_of
+from permsearch.io.fingerprint import fingerprint
 from permsearch.io.parts import Part
 from permsearch.io.select import Skipped, Unusable
 from permsearch.io.source import TensorInfo, TensorSource
@@ -29,13 +29,24 @@ _PER_ENTRY, _PER_PAIR, _BASE = 20, 16, 400 << 20
 _STREAMED = 2 << 30  # of one that goes through its tensor row by row
 
 
-def tensor_tasks(infos: Iterable[TensorInfo], options: SearchOptions) -> list[Task]:
-    """Return a task for each tensor; its cost is a guess that only decides which begins first."""
+def tensor_tasks(
+    infos: Iterable[TensorInfo],
+    options: SearchOptions,
+    solvers: Sequence[str | Solver] | None = None,
+) -> list[Task]:
+    """Return a task for each tensor; its cost is a guess that only decides which begins first.
+
+    Parameters
+    ----------
+    solvers
+        That search each tensor one after another; None: the one of the options.
+    """
+    asked = [replace(options, solver=name) for name in solvers or [options.solver]]
     return [
         Task(
             info.name,
             cost=float(info.size) * info.shape[1],
-            memory=_STREAMED if streams(info, options) else needed_memory(info),
+            memory=_STREAMED if all(streams(info, own) for own in asked) else needed_memory(info),
             payload=info,
         )
         for info in infos
@@ -50,7 +61,7 @@ def needed_memory(info: TensorInfo) -> int:
 def weight_fingerprint(source: TensorSource, info: TensorInfo, options: SearchOptions) -> str:
     """Return the fingerprint of a tensor as it stands now, in no more memory than its search."""
     if streams(info, options):
-        return fingerprint_of(info.shape, (part for _, part in TensorRows(source, info).weights()))
+        return TensorRows(source, info).fingerprint()
     return fingerprint(source.read(info.name))
 
 
@@ -145,17 +156,17 @@ class TensorComparison:
 
     def prepare(self, info: TensorInfo) -> None:
         """Compile what every solver needs: what is compared is their searching."""
-        weight = self.source.read(info.name)
-        for solver in self.solvers:
-            replace(self.options, solver=solver).warm_up(weight)
+        warm_up_all(TensorRows(self.source, info), self.solvers, self.options)
 
     def __call__(self, payload: TensorInfo | Sent) -> Part:
         """Return a record with `rows`, what was `skipped`, and the weight's `sha256`."""
-        info, weight = _read(self.source, payload)
+        sent = payload if isinstance(payload, Sent) else None
+        info = payload if isinstance(payload, TensorInfo) else payload.info
+        tensor = TensorRows(self.source, info, None if sent is None else sent.weight)
         rows: list[dict[str, Any]] = []
         skipped: list[Skipped] = []
         try:
-            for found in compare_tensor(weight, info, self.solvers, self.options):
+            for found in compare_tensor(tensor, self.solvers, self.options):
                 if isinstance(found, Skipped):
                     skipped.append(found)
                 else:
@@ -163,7 +174,7 @@ class TensorComparison:
         except ScoresError as error:
             skipped.append(Unusable.of(info.name, error))
         told = [(type(skip).__name__, skip.name, skip.reason) for skip in skipped]
-        return Part({"rows": rows, "skipped": told, "sha256": fingerprint(weight)})
+        return Part({"rows": rows, "skipped": told, "sha256": tensor.fingerprint()})
 
 
 def skipped_of(part: Part) -> list[Skipped]:

@@ -100,14 +100,20 @@ class Survey:
     sample: Scores
 
 
+def added(total: float, chunk: Scores) -> float:
+    """Return a sum with the scores of a chunk, row after row, wherever chunks are cut."""
+    for row in chunk.sum(axis=1, dtype=np.float64).tolist():
+        total += row
+    return total
+
+
 def survey(source: RowSource) -> Survey:
     """Return the sum and a sample of the rows; neither depends on how they are cut into chunks."""
     stride = max(1, min(source.rows * source.columns // _SAMPLE, source.rows // _LEAST))
     total, seen = 0.0, 0
     kept = []
     for chunk in source.chunks():
-        for row in chunk.sum(axis=1, dtype=np.float64).tolist():
-            total += row
+        total = added(total, chunk)
         kept.append(np.array(chunk[-seen % stride :: stride]))
         seen += len(chunk)
     return Survey(total, np.concatenate(kept))

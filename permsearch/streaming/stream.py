@@ -13,7 +13,7 @@ from permsearch.orders import Order
 from permsearch.patterns import NM
 from permsearch.streaming.device import Device, Processor
 from permsearch.streaming.levels import BLOCK_ROWS, levels_of, step_of
-from permsearch.streaming.rows import RowSource, SampledRows, survey
+from permsearch.streaming.rows import RowSource, SampledRows, added, survey
 from permsearch.streaming.search import CoarseOptions, search_levels, value_of
 
 MEMORY = 2 << 30  # bytes that the search of one group may hold, unless told otherwise
@@ -129,6 +129,33 @@ def search_rows(source: RowSource, pattern: NM, options: StreamOptions | None = 
         score=score,
         bound=max(up(bound), score),
         steps=steps,
+        cpu=time.process_time() - cpu,
+        runtime=time.perf_counter() - clock,
+    )
+
+
+def stand_rows(source: RowSource, pattern: NM) -> Streamed:
+    """Return what the columns of a stack keep as they stand, and the limit of all orders.
+
+    One pass over the rows; nothing is searched.
+    """
+    from permsearch.kernels.rows import kept_rows, limit_rows
+
+    clock, cpu = time.perf_counter(), time.process_time()
+    order: Order = np.arange(source.columns)
+    keep = source.columns // pattern.m * pattern.n
+    total = score = bound = 0.0
+    for chunk in source.chunks():
+        total = added(total, chunk)
+        score = kept_rows(chunk, order, pattern.n, pattern.m, score)
+        bound = limit_rows(chunk, keep, bound)
+    return Streamed(
+        order=order,
+        total=total,
+        baseline=score,
+        score=score,
+        bound=max(up(bound), score),
+        steps=0,
         cpu=time.process_time() - cpu,
         runtime=time.perf_counter() - clock,
     )

@@ -14,7 +14,7 @@ from permsearch.io.fingerprint import fingerprint_of
 from permsearch.io.parts import Part
 from permsearch.io.source import TensorInfo, TensorSource
 from permsearch.patterns import NM, Scores
-from permsearch.streaming.stream import Streamed, StreamOptions, search_rows
+from permsearch.streaming.stream import Streamed, StreamOptions, search_rows, stand_rows
 
 if TYPE_CHECKING:
     from permsearch.orders import Order
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 MOST_HELD = 1 << 27  # entries of a tensor that is searched in memory: 2.7 GB in all
 _ENTRIES = 1 << 24  # of a chunk
-_LEVELS = ("auto", "coarse", "matching")
+_BY_ROWS = ("none", "auto", "coarse", "matching")
 
 
 def streams(info: TensorInfo, options: SearchOptions) -> bool:
-    """Decide whether a tensor is searched row by row, at the coarse level.
+    """Decide whether a tensor is searched row by row, at the coarse level, or valued so.
 
     That is a matter of its shape, the pattern and the solver, so that it is the same everywhere.
     """
@@ -35,7 +35,7 @@ def streams(info: TensorInfo, options: SearchOptions) -> bool:
         return False
     plain = len(info.shape) == 2 and info.shape[1] % pattern.m == 0
     searched = options.permute is None or tuple(options.permute) == ("cols",)
-    return plain and searched and pattern.n < pattern.m and options.solver in _LEVELS
+    return plain and searched and pattern.n < pattern.m and options.solver in _BY_ROWS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +71,14 @@ class TensorRows:
                 assert read is not None
                 yield first, read(self.info.name, first, last)
 
+    def whole(self) -> NDArray[Any]:
+        """Return the tensor itself."""
+        return self.source.read(self.info.name) if self.weight is None else self.weight
+
+    def fingerprint(self) -> str:
+        """Return the tensor's fingerprint (`permsearch.io.fingerprint`), some rows at a time."""
+        return fingerprint_of(self.info.shape, (part for _, part in self.weights()))
+
     def chunks(self) -> Iterator[Scores]:
         """Yield the scores; errors name the rows."""
         for first, part in self.weights():
@@ -80,7 +88,10 @@ class TensorRows:
 def search_tensor(rows: TensorRows, options: SearchOptions) -> tuple[Streamed, dict[str, Any]]:
     """Return what was found for a tensor, and its row of numbers (`permsearch.rows`)."""
     assert isinstance(options.pattern, NM)
-    found = search_rows(rows, options.pattern, StreamOptions(seed=options.seed))
+    if options.solver == "none":
+        found = stand_rows(rows, options.pattern)
+    else:
+        found = search_rows(rows, options.pattern, StreamOptions(seed=options.seed))
     total = found.total or 1.0
     room = found.bound - found.baseline
     return found, {

@@ -15,6 +15,7 @@ from permsearch.io.bundle_writer import packed
 from permsearch.io.fingerprint import fingerprint
 from permsearch.io.opening import open_tensors
 from permsearch.io.source import TensorInfo, TensorSource
+from permsearch.jobs.tensors import TensorComparison, needed_memory, tensor_tasks
 from permsearch.rows import COLUMNS
 from permsearch.search_all import SearchOptions
 from permsearch.solvers.coarse import Coarse
@@ -79,6 +80,43 @@ def test_only_rows_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     parts = [part for _, part in TensorRows(source, info).weights()]
     assert np.array_equal(np.concatenate(parts), weight)
     assert max(asked) == 8
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_large_tensor_is_compared_row_by_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No search, `auto` and `matching` never hold it; their rows are those of the single runs."""
+    weight = ps.instances.gaussian(37, 24, seed=0).astype(np.float32)
+    source = source_of(tmp_path, weight)
+    held = ps.search(weight, "2:4", solver="none")
+    monkeypatch.setattr(type(source), "read", None)
+    found = ps.compare(tmp_path / "w.safetensors", "2:4", solvers=["none", "auto", "matching"])
+    none, *searched = found.rows
+    assert none["retained"] == none["baseline"] == pytest.approx(held.share(held.baseline))
+    assert none["total"] == pytest.approx(held.total, rel=1e-12)
+    assert none["bound"] >= held.share(held.bound) * (1 - 1e-9)
+    assert (none["steps"], none["efficacy"], none["solver"]) == (0, 0.0, "none")
+    for row in searched:
+        options = SearchOptions(ps.NM(2, 4), row["solver"])
+        alone = tensor_part(source, source.info("w"), options).record
+        told = {key: row[key] for key in COLUMNS if "seconds" not in key}
+        assert told == {key: alone[key] for key in told}
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_solver_that_must_hold_a_tensor_holds_it(tmp_path: Path) -> None:
+    """Beside solvers that go row by row another gets the tensor, and memory is asked for it."""
+    weight = ps.instances.gaussian(16, 24, seed=0).astype(np.float32)
+    source = source_of(tmp_path, weight)
+    infos, options = [source.info("w")], SearchOptions(ps.NM(2, 4), "none", ps.MaxSteps(40))
+    both, one = (tensor_tasks(infos, options, names) for names in (["none", "swap"], ["none"]))
+    assert both[0].memory == needed_memory(infos[0])
+    assert one[0].memory != both[0].memory
+    part = TensorComparison(source, ["none", "swap"], options)(infos[0])
+    alone = ps.search(weight, "2:4", solver="swap", stop=ps.MaxSteps(40))
+    assert part.record["rows"][1]["retained"] == alone.retained
+    assert part.record["sha256"] == fingerprint(weight)
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "int8"])
