@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.solvers._clusters import Clusters
-from permsearch.solvers._fill import Rounds
 from permsearch.solvers._row_groups import RowGroups
+from permsearch.solvers._shuffle_rounds import Rounds
 from permsearch.solvers.run import Budget, Step
 
 I64 = NDArray[np.int64]

@@ -93,8 +93,8 @@ class Blocks(MatrixSolver):
         budget: Budget,
     ) -> Iterator[Step]:
         from permsearch.solvers._axis_annealing import AxisAnnealing, free_axes
+        from permsearch.solvers._axis_rounds import round_lengths
         from permsearch.solvers._block_search import axes_of, improve, take_turns
-        from permsearch.solvers._filling import round_lengths
 
         state, axes = axes_of(part, order, rng), free_axes(part)
         state.measure(axes)

@@ -37,9 +37,9 @@ class Shuffle(MatrixSolver):
     pruning is looked at, too.
 
     The schedule fills the budget: rounds of ever more steps, each a complete anneal with a usable
-    result, see `permsearch.solvers._fill.Rounds`. A step is one exchange or, at the beginning, one
-    start or reassignment of all rows; the default is 20,000, fewer where that would take longer
-    than ten seconds or so.
+    result, see `permsearch.solvers._shuffle_rounds.Rounds`. A step is one exchange or, at the
+    beginning, one start or reassignment of all rows; the default is 20,000, fewer where that
+    would take longer than ten seconds or so.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ class Transposable(MatrixSolver):
             yield from trials(part, order, rng)
             return
         from permsearch.solvers._axis_annealing import AxisAnnealing, free_axes
-        from permsearch.solvers._filling import round_lengths
+        from permsearch.solvers._axis_rounds import round_lengths
         from permsearch.solvers._transposable_axes import PatternAxes
 
         rows, cols = part.split(order.copy())

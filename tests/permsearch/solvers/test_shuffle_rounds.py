@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import permsearch as ps
-from permsearch.solvers._fill import Rounds
+from permsearch.solvers._shuffle_rounds import Rounds
 from permsearch.solvers.run import Budget, Run
 
 PROBLEM = ps.single(np.ones((4, 4), np.float32), "2:4")

@@ -1,7 +1,8 @@
-"""How a budget splits into rounds, each a complete annealing and longer than all before.
+"""How `blocks` and `transposable` split a budget: into ever longer, complete annealings.
 
 The split follows from the number of steps alone, so that a run limited in time is repeated by its
 steps: a round is done while it leaves at least seven times its own length, then comes all the rest.
+The split of `shuffle` differs: see `permsearch.solvers._shuffle_rounds`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""How a budget splits into ever longer rounds of which the last one fills it."""
+"""How `shuffle` splits a budget: into ever longer rounds, of which the last one fills it.
+
+The sibling for blocks and transposable patterns, `permsearch.solvers._axis_rounds`, is not the
+same: this one does its first round wherever more than that is left, the other only where seven
+times as much is left after it, and this one times steps apart from the valuing of what they found.
+One for both would change what the same number of steps finds.
+"""
 
 from __future__ import annotations
 
