@@ -42,8 +42,8 @@ def to_numpy(array: Any, name: str = "") -> NDArray[Any]:
             ) from None
     if array is None:
         raise ScoresError(
-            f"the weight{_of(name)} is None; give an array (out, in), or importances of its shape "
-            "as scores=."
+            f"the weight{_of(name)} is None; give an array (out, in), or scores of its shape as "
+            "scores=."
         )
     if _is_masked(array):
         raise ScoresError(
@@ -116,7 +116,7 @@ def _check(array: Scores, name: str, non_negative: bool) -> None:
     if non_negative and float(array.min()) < 0:
         at = tuple(int(i) for i in np.unravel_index(int(array.argmin()), array.shape))
         raise ScoresError(
-            f"scores{_of(name)} must be importances >= 0, got {array[at]} at index {at}; pass a "
+            f"scores{_of(name)} must be >= 0, got {array[at]} at index {at}; pass a "
             "weight without scores= to score it by magnitude, or take the absolute value."
         )
 

@@ -39,9 +39,10 @@ METHODS = ("auto", "matching", "pair", "partition", "row", "spectral")
 
 
 def unconstrained(problem: Problem) -> float:
-    """Return what the patterns would retain without the permutation constraint.
+    """Return what the patterns would retain without the group constraint.
 
-    For N:M every row keeps its largest N/M, wherever they stand: the 100 % of `efficacy`.
+    For N:M every row keeps its largest N/M, wherever they stand: a result's `ceiling`, the
+    100 % of `efficacy`.
     """
     return sum(ceiling(term) for term in problem.terms)
 

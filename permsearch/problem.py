@@ -31,7 +31,7 @@ class Term:
     Parameters
     ----------
     scores
-        Importances, shape (out, in, *k), finite and >= 0 (`permsearch.magnitude` makes them);
+        Shape (out, in, *k), finite and >= 0 (`permsearch.magnitude` makes them of a weight);
         the term keeps a read-only copy.
     pattern
         The sparsity pattern, a value or its text such as ``"2:4"``.

@@ -66,8 +66,8 @@ class SearchResult:
     bound_slack
         How much of the bound is room for rounding: see `permsearch.Bound`.
     ceiling
-        What a mask with the pattern's freedom but without the permutation constraint would
-        retain (for N:M, the largest N/M of each row): the 100 % of `efficacy`.
+        What a mask with the pattern's freedom but without the group constraint would retain
+        (for N:M, the largest N/M of each row): the 100 % of `efficacy`.
     total
         Sum of all scores, the 100 % of every share.
     status, steps, runtime, cpu

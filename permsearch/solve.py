@@ -169,7 +169,7 @@ def search(
     pattern
         What the mask must look like, such as ``"2:4"``.
     scores
-        Importances of the same shape, finite and >= 0, used instead of the magnitude; the
+        Non-negative scores of the same shape, finite, used instead of the magnitude; the
         weight may then be None.
     permute
         The axes to reorder: "rows", "cols", both, or a mapping from axis to `Domain`. None

@@ -38,7 +38,7 @@ def tile_shares(
     Parameters
     ----------
     scores
-        Importances of each layer by name, shape (out, in, *k), finite and >= 0.
+        Scores of each layer by name, shape (out, in, *k), finite and >= 0.
     pattern
         Rows of a tile and the shares that all layers keep together, such as ``"tile:128@0.25"``.
     orders

@@ -186,7 +186,7 @@ def test_negative_scores() -> None:
     """A weight is taken by magnitude; a score must be an importance, and the error explains."""
     text = message(ScoresError, WEIGHT, scores=spoilt(-0.25) ** 1)
     assert NAME in text
-    assert "importances >= 0" in text
+    assert "must be >= 0" in text
     assert "without scores=" in text
     scores = np.abs(WEIGHT)
     scores[3, 5] = -0.25
