@@ -14,8 +14,9 @@ from pruning.bundle import MaskBundle
 from pruning.calibrate import seen_weights, visible
 from pruning.candidates import reranked
 from pruning.capture import unwrapped
-from pruning.errors import StateError
+from pruning.errors import RecipeError, StateError
 from pruning.gather import GatherCost, gather_, gathered_orders
+from pruning.given import given_search
 from pruning.layerwise import block_names
 from pruning.masks import attach_masks_, density, masks_of
 from pruning.network import Network
@@ -30,6 +31,7 @@ from pruning.reorder import Move, moves_of
 from pruning.scores import score_kind
 from pruning.searched import score_of, scored, searched
 from pruning.sources import Source
+from pruning.statistics import Inputs
 from pruning.trace import trace
 from pruning.verify import Report
 
@@ -85,7 +87,8 @@ def prune(
     *,
     example_inputs: Any,
     example_kwargs: Mapping[str, Any] | None = None,
-    calibration: Iterable[Any] | None = None,
+    calibration: Iterable[Any] | Mapping[str, Inputs] | None = None,
+    search: Any = None,
     rows: Rows | None = attended,
     network: Network | None = None,
     optimizer: torch.optim.Optimizer | None = None,
@@ -105,7 +108,12 @@ def prune(
     example_inputs, example_kwargs
         What the model is called with: a tensor or a tuple of arguments, and keywords.
     calibration
-        Batches that the model is called with, for scores and refits; read once.
+        Batches that the model is called with, for scores and refits; read once. Or what
+        `pruning.calibrate` returned for this model, where the recipe takes dense inputs.
+    search
+        Orders that were found before, which are taken instead of a new search: the `search` of a
+        `PruneResult` or another result for `network.problem(...)`, a mapping from groups to
+        orders, or a bundle of single weights' orders (its folder, from `permsearch search`).
     rows
         Which rows of a batch count, as for `pruning.calibrate`: padded tokens do not.
     network
@@ -141,19 +149,24 @@ def prune(
         raise StateError("the model has masks already; detach_masks_ first.")
     if network is None:
         network = trace(bare, _args(example_inputs), dict(example_kwargs or {}))
+    if search is not None and own.rerank > 1:
+        raise RecipeError("rerank searches other orders; leave it out where search= has them.")
     plan = make_plan(bare, own, network, calibrated=calibration is not None)
     known = fingerprint_of(bare)
     source = Source(bare, plan, own, calibration, rows)
     given = dict(bare.named_parameters(remove_duplicate=False))
     scores = scored(given, plan, source)
-    search = searched(network, plan, own, scores)
-    choice = None
-    if search is not None and own.rerank > 1:
-        search, choice = reranked(search, network, plan, own, given, scores, source)
     if search is not None:
-        search = replace(search, solution=from_first_rank(search.solution))
+        orders: SearchResult | None = given_search(search, network, plan, given, scores)
+    else:
+        orders = searched(network, plan, own, scores)
+    choice = None
+    if orders is not None and own.rerank > 1:
+        orders, choice = reranked(orders, network, plan, own, given, scores, source)
+    if orders is not None:
+        orders = replace(orders, solution=from_first_rank(orders.solution))
     limits = bounds_of(network, plan, scores)
-    report, moves, costs = _reorder(bare, network, search, optimizer, verify=verify)
+    report, moves, costs = _reorder(bare, network, orders, optimizer, verify=verify)
     tasks = {
         base: Task(base, layers, network, scores[base], moves.get(base, ()))
         for base, layers in plan.by_base().items()
@@ -162,9 +175,9 @@ def prune(
     names = {id(p): name for name, p in bare.named_parameters(remove_duplicate=False)}
     masks = {names[id(given[each.entry.name])]: each.stored_mask for each in pruned}
     attach_masks_(bare, masks, optimizer=optimizer)
-    settings = told_settings(own, plan, search, known, choice, source.runs)
+    settings = told_settings(own, plan, orders, known, choice, source.runs)
     bundle = bundle_of(settings, plan, pruned, limits)
-    return PruneResult(bundle, plan, search, report, tuple(costs), density(bare))
+    return PruneResult(bundle, plan, orders, report, tuple(costs), density(bare))
 
 
 def make_plan(model: nn.Module, recipe: Recipe, network: Network, *, calibrated: bool) -> PrunePlan:

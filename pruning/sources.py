@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import torch
 
 from pruning.calibrate import calibrate, visible
 from pruning.curvature import checked_mean
+from pruning.errors import CalibrationError, RecipeError
 from pruning.layerwise import Stage, calibrate_blocks
 from pruning.padding import Rows, attended
 from pruning.plan import PlannedLayer, PrunePlan
@@ -16,7 +19,6 @@ from pruning.scores import score_kind
 from pruning.statistics import Inputs
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
 
@@ -29,7 +31,7 @@ class Source:
     model, plan, recipe
         What is pruned, and how.
     batches
-        The calibration data; None without.
+        The calibration data, or the statistics that were made of them; None without.
     rows
         Which rows of a batch count.
     runs
@@ -39,23 +41,54 @@ class Source:
     model: nn.Module
     plan: PrunePlan
     recipe: Recipe
-    batches: Iterable[Any] | None
+    batches: Iterable[Any] | Mapping[str, Inputs] | None
     rows: Rows | None = attended
     runs: list[str] = field(default_factory=list)
     _known: dict[str, Inputs] | None = None
 
     def __post_init__(self) -> None:
+        if _is_statistics(self.batches):
+            self._take(self.batches)
+            return
         if self.batches is not None and not self.together:
             self.batches = list(self.batches)  # read more than once
 
     @property
     def together(self) -> bool:
         """Whether all layers are calibrated in one pass."""
-        return self.recipe.calibration == "together"
+        return self.recipe.calibration == "together" or self._known is not None
+
+    def _take(self, given: Mapping[str, Inputs]) -> None:
+        """Use statistics that are there already.
+
+        Raises
+        ------
+        RecipeError
+            The recipe needs those of the pruned model.
+        CalibrationError
+            They lack a weight, or a Gram matrix, that the recipe needs.
+        """
+        if self.recipe.calibration == "sequential":
+            raise RecipeError(
+                'calibration = "sequential" looks at the inputs of layers behind pruned ones, '
+                "which no statistics made before have; hand in batches."
+            )
+        layers = {layer.base: layer for layer in self.plan.layers if layer.seen is not None}
+        names = {base: str(layer.seen) for base, layer in layers.items()}
+        for base, name in names.items():
+            needed = layers[base].gram
+            if name not in given or (needed and given[name].gram is None):
+                what = "Gram matrix" if name in given else "statistics"
+                raise CalibrationError(
+                    f"{base}: calibration= has no {what} of its inputs; make them by "
+                    f"pruning.calibrate(model, batches{', gram=True' if needed else ''})."
+                )
+            given[name].spread(torch.Size(layers[base].shape))
+        self._known = _checked(names, given, layers)
 
     def staged(self) -> dict[str, PlannedLayer]:
         """Return the layers that `after` yields statistics of, by base names."""
-        every = self.recipe.calibration != "blocks"
+        every = self.together or self.recipe.calibration == "sequential"
         return {
             layer.base: layer
             for layer in self.plan.layers
@@ -141,6 +174,12 @@ class Source:
             pruned=pruned,
             rows=self.rows,
         )
+
+
+def _is_statistics(given: Any) -> TypeGuard[Mapping[str, Inputs]]:
+    """Whether that is what `pruning.calibrate` returns, and no batches."""
+    every = given.values() if isinstance(given, Mapping) else ()
+    return bool(every) and all(isinstance(each, Inputs) for each in every)
 
 
 def _scored_by_gram(layer: PlannedLayer) -> bool:
