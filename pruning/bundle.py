@@ -21,6 +21,7 @@ from permsearch.io.manifest import read_manifest
 from permsearch.io.select import Skipped
 from pruning.capture import unwrapped
 from pruning.errors import BundleMismatch
+from pruning.layers import rows_dim
 from pruning.masks import attach_masks_
 from pruning.moves_text import moves_from_text
 
@@ -208,7 +209,7 @@ def stored_mask(entry: BundleEntry) -> Any:
         )
     axis = int(entry.record.get("axis", 1))
     mask = entry.mask
-    for order, dim in ((entry.rows, 1 - axis), (entry.cols, axis)):
+    for order, dim in ((entry.rows, rows_dim(axis)), (entry.cols, axis)):
         if order is not None:
             mask = mask.take(order, axis=dim)
     return mask

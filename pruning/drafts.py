@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from permsearch.patterns import NM, Pattern, Scores
 from pruning.axes import Axis, flat, leaves, parts_of, size
 from pruning.groups import Orbit
+from pruning.layers import rows_dim
 from pruning.network import Network
 
 Positions: TypeAlias = NDArray[np.int64]
@@ -268,7 +269,7 @@ def _whole(
     network: Network, tensor: str, dim: int, pattern: Pattern
 ) -> tuple[list[Draft], tuple[str, ...]]:
     """Return a term of the whole matrix, its axes tied where one group is all of them."""
-    outer = 1 - dim if dim < 2 else 0
+    outer = rows_dim(dim)
     named: dict[str, str | None] = {"cols": None, "rows": None}
     reasons, loose = [], set()
     for kind, at in (("cols", dim), ("rows", outer)):

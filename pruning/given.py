@@ -21,6 +21,7 @@ from permsearch.solve import solve
 from pruning.bundle import MaskBundle
 from pruning.errors import BundleMismatch, StateError
 from pruning.gather import GATHERED
+from pruning.layers import rows_dim
 from pruning.network import Network
 from pruning.permute import checked
 from pruning.plan import PrunePlan
@@ -141,7 +142,7 @@ def _moved(entry: BundleEntry) -> Iterator[tuple[int, Order]]:
             " hand in the result of the search instead of the bundle."
         )
     dim = int(entry.record.get("axis", 1))
-    for at, order in ((1 if dim == 0 else 0, entry.rows), (dim, entry.cols)):
+    for at, order in ((rows_dim(dim), entry.rows), (dim, entry.cols)):
         if order is not None and not np.array_equal(order, np.arange(len(order))):
             yield at, as_order(order, int(entry.record["shape"][at]), f"an order of {entry.name}")
 

@@ -29,6 +29,17 @@ def canonical(weight: torch.Tensor, axis: int = 1) -> torch.Tensor:
     return weight if axis == 1 else weight.transpose(0, 1)
 
 
+def rows_dim(axis: int) -> int:
+    """Return the dimension of the rows, beside the one that inputs lie along: 0 where it is free.
+
+    Examples
+    --------
+    >>> [rows_dim(axis) for axis in range(4)]
+    [1, 0, 0, 0]
+    """
+    return 1 if axis == 0 else 0
+
+
 def turned(weight: torch.Tensor, dim: int) -> torch.Tensor:
     """Return the view of a tensor with the dimension that a contraction reads moved to place 1."""
     return weight.movedim(dim, 1)

@@ -14,6 +14,7 @@ from permsearch.patterns import NM
 from pruning import formulate
 from pruning.errors import RecipeError
 from pruning.exact_obs import check_work
+from pruning.layers import rows_dim
 from pruning.layerwise import owner
 from pruning.network import Network
 from pruning.recipe import LayerRule, Recipe
@@ -108,7 +109,7 @@ class PrunePlan:
         is not known beforehand.
         """
         sizes = {
-            layer.seen: int(np.prod(layer.shape)) // layer.shape[1 - layer.dim]
+            layer.seen: int(np.prod(layer.shape)) // layer.shape[rows_dim(layer.dim)]
             for layer in self.layers
             if layer.seen is not None and layer.gram
         }
@@ -248,8 +249,8 @@ def _check_work(found: formulate.LayerPlan, shape: tuple[int, ...], dim: int) ->
     """Refuse OBC of a layer that is too large for it, before anything is done."""
     pattern = found.pattern
     assert isinstance(pattern, NM)
-    features = int(np.prod(shape)) // shape[1 - dim]
-    check_work((shape[1 - dim], features), pattern.n, pattern.m, found.tensor)
+    features = int(np.prod(shape)) // shape[rows_dim(dim)]
+    check_work((shape[rows_dim(dim)], features), pattern.n, pattern.m, found.tensor)
 
 
 def _scores(

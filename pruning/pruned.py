@@ -17,7 +17,7 @@ from permsearch.orders import Order
 from permsearch.patterns import NM, Private
 from pruning.errors import StateError
 from pruning.exact_obs import obc
-from pruning.layers import turned, unturned
+from pruning.layers import rows_dim, turned, unturned
 from pruning.moves_text import moves_as_text
 from pruning.network import Network
 from pruning.plan import PlannedLayer
@@ -265,7 +265,7 @@ def orders_of(
         at = move.dims[0]
         before = found.get(at, np.arange(shape[at]))
         found[at] = before[move.index]
-    other = 1 - dim if dim < 2 else 0
+    other = rows_dim(dim)
     return found.get(other), found.get(dim), bool(found.keys() - {dim, other})
 
 

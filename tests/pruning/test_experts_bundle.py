@@ -16,11 +16,13 @@ from torch import nn
 import permsearch as ps
 import pruning
 from permsearch.errors import FileError
+from permsearch.io.bundle import BundleEntry
 from pruning import MaskBundle
 from pruning.bundle import stored_mask
 from pruning.errors import BundleMismatch
 from pruning.moves_text import moves_as_text, moves_from_text
 from pruning.network import Part
+from pruning.pruned import moved, orders_of
 from pruning.reorder import Move
 
 
@@ -86,6 +88,31 @@ def test_what_is_not_recorded_is_refused() -> None:
         broken = {**entry.record, "moves": [{"dims": [1], "part": None, "index": index}]}
         with pytest.raises(FileError, match="down: its moves are damaged"):
             stored_mask(replace(entry, record=broken))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((3, 4), 0),
+        ((3, 4), 1),
+        ((3, 4, 5), 0),
+        ((3, 4, 5), 2),
+        ((2, 3, 4, 5), 1),
+        ((2, 3, 4, 5), 2),
+    ],
+)
+def test_orders_of_any_axis_give_the_stored_mask(shape: tuple[int, ...], axis: int) -> None:
+    """Whichever dimension inputs lie along, a mask with its two orders is what moves make of it."""
+    dice = np.random.default_rng(0)
+    outer = 1 if axis == 0 else 0
+    moves = [Move((dim,), dice.permutation(shape[dim])) for dim in (outer, axis)]
+    mask = torch.from_numpy(dice.random(shape) < 0.5)
+    rows, cols, entangled = orders_of(torch.Size(shape), axis, moves)
+    assert not entangled
+    record = {"shape": list(shape), "axis": axis}
+    pattern = ps.NM(2, 4)
+    entry = BundleEntry("weight", pattern, mask.numpy(), rows, cols, None, record)
+    assert np.array_equal(stored_mask(entry), moved(mask, moves).numpy())
 
 
 @given(st.integers(0, 10**6), st.booleans())
