@@ -124,10 +124,23 @@ def _check(array: Scores, name: str, non_negative: bool) -> None:
 def as_scores(array: Any, name: str = "") -> Scores:
     """Return a private float32 or float64 copy of scores, checked to be finite and >= 0.
 
+    Parameters
+    ----------
+    array
+        Array or tensor (out, in, *k) of a real dtype; float64 and integers become float64, all
+        else float32.
+    name
+        How error messages call the tensor.
+
     Raises
     ------
     ScoresError
         Naming the tensor, the first offending value and its index.
+
+    Examples
+    --------
+    >>> as_scores([[1, 2], [3, 4]]).dtype
+    dtype('float64')
     """
     scores = _as_float(to_numpy(array, name), name)
     _check(scores, name, non_negative=True)
@@ -162,10 +175,23 @@ def _is_frozen(array: Any) -> bool:
 def magnitude(weight: Any, name: str = "") -> Scores:
     """Return the absolute values of a weight as scores.
 
+    Parameters
+    ----------
+    weight
+        Array or tensor (out, in, *k) of a real dtype, finite; it is not changed. float64 and
+        integers give float64, all else float32.
+    name
+        How error messages call the tensor.
+
     Raises
     ------
     ScoresError
         Naming the tensor, the first offending value and its index.
+
+    Examples
+    --------
+    >>> magnitude([[-1.0, 2.0]]).tolist()
+    [[1.0, 2.0]]
     """
     array = _as_float(to_numpy(weight, name), name)
     _check(array, name, non_negative=False)

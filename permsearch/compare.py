@@ -144,6 +144,15 @@ def compare(
     permute
         The axes to reorder, "rows", "cols" or both; None: those that matter to the pattern.
 
+    Raises
+    ------
+    FileError
+        The source cannot be read.
+    UnknownName
+        A glob matches nothing, or a solver or the pattern is misspelt.
+    NothingEligible
+        No tensor can carry the pattern.
+
     Examples
     --------
     >>> import permsearch as ps

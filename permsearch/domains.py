@@ -21,7 +21,7 @@ from permsearch.orders import Order, as_order, expand, identity
 
 @runtime_checkable
 class Domain(Protocol):
-    """A set of legal orders of one axis."""
+    """A set of legal orders of one axis: `Free`, `Segments`, `Units` or `Fixed`, or your own."""
 
     @property
     def segments(self) -> tuple[int, ...]:
@@ -34,7 +34,13 @@ class Domain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Every order of `count` items."""
+    """Every order of `count` items.
+
+    Parameters
+    ----------
+    count
+        The size of the axis, an integer >= 1, else OrderError.
+    """
 
     count: int
 
@@ -60,6 +66,12 @@ class Segments:
     channels side by side, so a plain `search` of it has all groups share one order. For orders of
     their own let the axis be all input channels, one segment a group, and give one `Term` for
     each group's rows, or a single one of ``torch.cat(w.chunk(groups, 0), 1)``.
+
+    Parameters
+    ----------
+    lengths
+        Of the segments one after the other, integers >= 1, else OrderError; their sum is the size
+        of the axis.
 
     Examples
     --------
@@ -99,7 +111,14 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Whole units of `unit` consecutive items move, their inside stays (attention heads)."""
+    """Whole units of `unit` consecutive items move, their inside stays (attention heads).
+
+    Parameters
+    ----------
+    count, unit
+        Units, and items of each, integers >= 1, else OrderError; their product is the size of the
+        axis.
+    """
 
     count: int
     unit: int
@@ -121,7 +140,13 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Nothing moves (a model's inputs and outputs)."""
+    """Nothing moves (a model's inputs and outputs).
+
+    Parameters
+    ----------
+    count
+        The size of the axis, an integer >= 1, else OrderError.
+    """
 
     count: int
 

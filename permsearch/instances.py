@@ -70,12 +70,34 @@ def planted(
 ) -> tuple[NDArray[np.float32], Order]:
     """Return a weight that fits an N:M pattern without loss under one hidden order.
 
+    Parameters
+    ----------
+    rows, cols
+        Shape of the weight; the pattern's M divides `cols`.
+    pattern
+        Any N:M.
+    seed
+        An integer >= 0.
+
     Returns
     -------
     weight
         float32 (rows, cols) with exactly N entries of 1 to 2 in every hidden group.
     order
         The order that recovers the groups: ``weight[:, order]`` retains everything.
+
+    Raises
+    ------
+    PatternError
+        When the pattern is not N:M, or its groups do not fill the columns.
+
+    Examples
+    --------
+    >>> import permsearch as ps
+    >>> weight, order = planted(4, 16)
+    >>> stored = ps.magnitude(weight[:, order])
+    >>> bool(ps.parse_pattern("2:4").retained(stored) == stored.sum(dtype="float64"))
+    True
     """
     nm = parse_pattern(pattern)
     if not isinstance(nm, NM):

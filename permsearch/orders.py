@@ -18,7 +18,18 @@ Order: TypeAlias = NDArray[np.intp]
 
 
 def identity(size: int) -> Order:
-    """Return the order that moves nothing."""
+    """Return the order of `size` items that moves nothing.
+
+    Raises
+    ------
+    OrderError
+        When `size` is no integer >= 0.
+
+    Examples
+    --------
+    >>> identity(3).tolist()
+    [0, 1, 2]
+    """
     return np.arange(whole("the size of an order", size, 0, OrderError), dtype=np.intp)
 
 
@@ -62,7 +73,23 @@ def as_order(order: ArrayLike, size: int | None = None, name: str = "order") -> 
 
 
 def invert(order: ArrayLike) -> Order:
-    """Return the order that undoes `order`: ``x[order][invert(order)] == x``."""
+    """Return the order that undoes `order`: ``x[order][invert(order)] == x``.
+
+    Parameters
+    ----------
+    order
+        Integers, shape (size,), each of 0..size - 1 once; so is what is returned.
+
+    Raises
+    ------
+    OrderError
+        When `order` is no order, naming the first offending entry.
+
+    Examples
+    --------
+    >>> invert([2, 0, 1]).tolist()
+    [1, 2, 0]
+    """
     array = as_order(order)
     inverse = np.empty_like(array)
     inverse[array] = identity(array.size)
@@ -70,14 +97,43 @@ def invert(order: ArrayLike) -> Order:
 
 
 def compose(first: ArrayLike, second: ArrayLike) -> Order:
-    """Return the order that applies `first`, then `second`: ``x[first][second]``."""
+    """Return the order that applies `first`, then `second`: ``x[first][second]``.
+
+    Raises
+    ------
+    OrderError
+        When one of them is no order, or they are not equally long.
+
+    Examples
+    --------
+    >>> compose([2, 0, 1], [1, 0, 2]).tolist()
+    [0, 2, 1]
+    """
     head = as_order(first, name="first")
     tail: Order = as_order(second, head.size, name="second")
     return head[tail]
 
 
 def expand(order: ArrayLike, width: int) -> Order:
-    """Return the order of items that moves whole units of `width` consecutive items."""
+    """Return the order of items that moves whole units of `width` consecutive items.
+
+    Parameters
+    ----------
+    order
+        Of the units: integers, shape (units,).
+    width
+        Items of a unit; what is returned has shape (units * width,).
+
+    Raises
+    ------
+    OrderError
+        When `order` is no order, or `width` no integer >= 1.
+
+    Examples
+    --------
+    >>> expand([1, 0], 3).tolist()
+    [3, 4, 5, 0, 1, 2]
+    """
     units = as_order(order)
     width = whole("the width of a unit", width, 1, OrderError)
     return (units[:, None] * width + np.arange(width)).ravel()

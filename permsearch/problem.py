@@ -39,6 +39,19 @@ class Term:
         Name of the variable that orders axis 0 and axis 1; None where nothing does.
     name
         How errors and reports call the weight.
+
+    Raises
+    ------
+    ScoresError, PatternError
+        As in `permsearch.search`.
+    ProblemError
+        When `rows` or `cols` is no name.
+
+    Examples
+    --------
+    >>> term = Term([[1.0, 4.0, 3.0, 2.0]], "1:2", cols="channels", name="fc")
+    >>> term.retained({"channels": [0, 2, 1, 3]})
+    7.0
     """
 
     scores: Scores
@@ -159,7 +172,21 @@ class Problem:
     Raises
     ------
     ProblemError
-        When a term names an unknown variable or one of another size.
+        When there is neither, a domain's units do not fill its segments, or a term names a
+        variable of another size.
+    UnknownName
+        When a term names a variable that has no domain.
+
+    Examples
+    --------
+    Two layers that read the same channels have one order in common:
+
+    >>> import permsearch as ps
+    >>> query, key = (ps.instances.gaussian(8, 16, seed=seed) for seed in (0, 1))
+    >>> terms = [ps.Term(ps.magnitude(w), "2:4", cols="channels") for w in (query, key)]
+    >>> result = ps.solve(ps.Problem({"channels": ps.Free(16)}, tuple(terms)), "swap")
+    >>> sorted(result.solution), result.score > result.baseline
+    (['channels'], True)
     """
 
     domains: Mapping[str, Domain]

@@ -43,7 +43,18 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TracePoint:
-    """The best score at one moment of a run."""
+    """The best score at one moment of a run.
+
+    Attributes
+    ----------
+    step
+        Steps done until then.
+    elapsed, cpu
+        Wall-clock seconds, and CPU seconds of the process, since the run began.
+    score
+        The best retained score, in the problem's units, as the solver counts it: `SearchResult`
+        recomputes the last one.
+    """
 
     step: int
     elapsed: float
@@ -137,13 +148,14 @@ class SearchResult:
 
     @property
     def rows(self) -> Order:
-        """Order of the rows of a single weight."""
+        """Order of the rows of a single weight, shape (out,); else ProblemError."""
         return self._axis("rows", 0)
 
     @property
     def cols(self) -> Order:
         """Order of the columns of a single weight: ``weight[:, r.cols]`` is what to store.
 
+        An integer array (in,); ProblemError where the problem has several terms.
         Where `pad` added columns, append as many zero columns first, and zeros to the inputs:
         ``np.pad(weight, [(0, 0), (0, r.details["padding"])])[:, r.cols]``.
         """
@@ -166,7 +178,7 @@ class SearchResult:
 
     @property
     def mask(self) -> Mask:
-        """Mask of a single weight in the layout it came in, true = kept."""
+        """Boolean mask of a single weight in the layout and shape it came in, true = kept."""
         mask = self._single().mask(self.solution, self.tiles.get(0))
         rows, cols = (int(self.details.get(key, 0)) for key in PADDING)
         return mask[: mask.shape[0] - rows, : mask.shape[1] - cols] if rows or cols else mask

@@ -121,7 +121,20 @@ def single(
     pad: bool = False,
     name: str = "",
 ) -> Problem:
-    """Return the problem of one weight: see `search` for the parameters."""
+    """Return the problem of one weight: one term on the variables "rows" and "cols".
+
+    Parameters
+    ----------
+    weight, pattern, scores, permute, pad, name
+        As in `search`, which raises the same errors. Only the axes to reorder become variables.
+
+    Examples
+    --------
+    >>> import permsearch as ps
+    >>> problem = ps.single(ps.instances.gaussian(8, 16, seed=0), "2:4")
+    >>> dict(problem.domains)
+    {'cols': Free(count=16)}
+    """
     parsed = parse_pattern(pattern)
     used = magnitude(weight, name) if scores is None else _own_scores(weight, scores, name)
     if pad:

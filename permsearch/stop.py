@@ -41,7 +41,15 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """How far a run may go at most; None where nothing is known."""
+    """How far a run may go at most; None where nothing is known.
+
+    Attributes
+    ----------
+    steps
+        Of the solver.
+    seconds, cpu
+        Wall-clock seconds, and CPU seconds of the whole process.
+    """
 
     steps: int | None = None
     seconds: float | None = None
@@ -50,7 +58,11 @@ class Horizon:
 
 @runtime_checkable
 class StoppingCriterion(Protocol):
-    """Decides after each sweep whether a run ends."""
+    """Decides after each sweep (some milliseconds of work) whether a run ends.
+
+    Any value with these two will do, such as those of this module; it must hold no state, so
+    that it serves any number of runs.
+    """
 
     @property
     def horizon(self) -> Horizon:
@@ -89,7 +101,14 @@ def _check_criteria(kind: str, criteria: tuple[StoppingCriterion, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MaxSteps:
-    """Stop after a number of steps: the same problem, seed and steps give the same orders."""
+    """Stop after a number of steps: the same problem, seed and steps give the same orders.
+
+    Parameters
+    ----------
+    steps
+        An integer >= 0, else ValueError. What a step is stands in each solver's docstring; steps
+        of different solvers are different amounts of work.
+    """
 
     steps: int
 
@@ -108,7 +127,13 @@ class MaxSteps:
 
 @dataclass(frozen=True, slots=True)
 class MaxSeconds:
-    """Stop after wall-clock seconds. A schedule that was fitted to them is finished first."""
+    """Stop after wall-clock seconds. A schedule that was fitted to them is finished first.
+
+    Parameters
+    ----------
+    seconds
+        Finite and >= 0, else ValueError. Compiling on a machine's first call does not count.
+    """
 
     seconds: float
 
@@ -127,7 +152,13 @@ class MaxSeconds:
 
 @dataclass(frozen=True, slots=True)
 class MaxCpuSeconds:
-    """Stop after CPU seconds of the process: the fair budget on a machine that is shared."""
+    """Stop after CPU seconds of the process: the fair budget on a machine that is shared.
+
+    Parameters
+    ----------
+    seconds
+        Finite and >= 0, else ValueError; two busy threads use two in a second.
+    """
 
     seconds: float
 
@@ -146,7 +177,13 @@ class MaxCpuSeconds:
 
 @dataclass(frozen=True, slots=True)
 class NoImprovement:
-    """Stop after a number of steps in which the best score did not rise."""
+    """Stop after a number of steps in which the best score did not rise.
+
+    Parameters
+    ----------
+    steps
+        An integer >= 0, else ValueError.
+    """
 
     steps: int
 
@@ -165,7 +202,13 @@ class NoImprovement:
 
 @dataclass(frozen=True, slots=True)
 class ReachedScore:
-    """Stop once the retained score is at least `score` (in the problem's units)."""
+    """Stop once the retained score is at least `score`.
+
+    Parameters
+    ----------
+    score
+        In the problem's units, those of `SearchResult.score`; NaN raises ValueError.
+    """
 
     score: float
 
@@ -187,7 +230,19 @@ class ReachedScore:
 
 @dataclass(frozen=True, slots=True, init=False)
 class AnyOf:
-    """Stop as soon as one of the criteria says so."""
+    """Stop as soon as one of the criteria says so.
+
+    Parameters
+    ----------
+    *criteria
+        One or more, else ValueError.
+
+    Examples
+    --------
+    >>> stop = AnyOf(MaxSeconds(60), NoImprovement(1000))
+    >>> stop.horizon
+    Horizon(steps=None, seconds=60, cpu=None)
+    """
 
     criteria: tuple[StoppingCriterion, ...]
 
@@ -212,7 +267,13 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True, init=False)
 class AllOf:
-    """Stop once every criterion says so."""
+    """Stop once every criterion says so.
+
+    Parameters
+    ----------
+    *criteria
+        One or more, else ValueError.
+    """
 
     criteria: tuple[StoppingCriterion, ...]
 

@@ -22,7 +22,11 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 @runtime_checkable
 class Pattern(Protocol):
-    """What a sparsity pattern has to offer to be searched for."""
+    """What a sparsity pattern has to offer to be searched for.
+
+    Scores are floats (out, in, *k), finite and >= 0; masks are boolean and of the same shape.
+    `permsearch.testing.check_pattern` tries one against what is promised here.
+    """
 
     @property
     def axes(self) -> frozenset[Axis]:

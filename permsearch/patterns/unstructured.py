@@ -17,6 +17,12 @@ from permsearch.patterns.base import Axis, Mask, Scores, check_rank
 class Unstructured:
     """The reference without structure: the largest share `kept` of all entries.
 
+    Parameters
+    ----------
+    kept
+        Share of the entries that stay, in (0, 1], else PatternError; the number of the others is
+        rounded to the nearest.
+
     Examples
     --------
     >>> str(Unstructured(0.25))

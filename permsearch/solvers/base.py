@@ -30,7 +30,10 @@ __all__ = ["Budget", "ColumnSolver", "Solver", "Step", "column_obstacle", "requi
 
 @runtime_checkable
 class Solver(Protocol):
-    """Anything that improves the orders of a problem."""
+    """Anything that improves the orders of a problem: a value that holds the method's options.
+
+    `permsearch.testing.check_solver` tries one against what is promised here.
+    """
 
     def supports(self, problem: Problem) -> str | None:
         """Say why the problem cannot be solved, or None when it can."""

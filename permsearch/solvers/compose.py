@@ -88,6 +88,13 @@ class Then:
     *parts
         Short names or solver values.
 
+    Raises
+    ------
+    ValueError
+        Without parts, or with a list of them in place of the parts.
+    UnknownName
+        A part is neither a known name nor a solver.
+
     Examples
     --------
     >>> Then("none", "random")
@@ -149,6 +156,21 @@ class Multistart:
         Number of starts.
     threads
         Threads for the starts after the first.
+
+    Raises
+    ------
+    ValueError
+        `starts` or `threads` is no integer >= 1.
+    UnknownName
+        `solver` is neither a known name nor a solver.
+
+    Examples
+    --------
+    >>> import permsearch as ps
+    >>> weight = ps.instances.gaussian(8, 16, seed=0)
+    >>> many = ps.search(weight, "2:4", solver=ps.Multistart("swap", 4))
+    >>> many.score >= ps.search(weight, "2:4", solver="swap").score
+    True
     """
 
     solver: Solver
