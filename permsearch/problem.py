@@ -299,6 +299,13 @@ def checked_seed(seed: int) -> int:
 def random_solution(problem: Problem, *, seed: int = 0) -> Solution:
     """Return a legal order of every variable, drawn uniformly.
 
+    Raises
+    ------
+    ProblemError
+        When `problem` is none.
+    ValueError
+        When `seed` is no integer >= 0.
+
     Examples
     --------
     >>> import numpy as np, permsearch as ps

@@ -32,6 +32,11 @@ class Block:
     kept
         Share of the blocks that stay, in (0, 1]; their number is rounded down.
 
+    Raises
+    ------
+    PatternError
+        When a number is of another kind or lies outside of its range.
+
     Examples
     --------
     >>> import numpy as np

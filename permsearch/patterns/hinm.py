@@ -37,6 +37,11 @@ class HiNM:
     n, m
         Kept of every group of vectors.
 
+    Raises
+    ------
+    PatternError
+        When a number is of another kind or lies outside of its range.
+
     Notes
     -----
     A weight (out, in, *k) is one matrix (out, in) per tap, each with tiles of its own. Orders of

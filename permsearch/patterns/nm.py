@@ -28,6 +28,15 @@ class NM:
     m
         Consecutive columns (input channels) that compete, at most 32.
 
+    Raises
+    ------
+    PatternError
+        When a number is of another kind or lies outside of its range.
+
+    References
+    ----------
+    Mishra et al.: Accelerating sparse deep neural networks, arXiv 2104.08378 (2:4).
+
     Examples
     --------
     >>> import numpy as np

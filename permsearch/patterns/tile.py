@@ -40,6 +40,11 @@ class TileWise:
     overlay
         Share of all entries that are kept one by one besides the pieces, in [0, kept).
 
+    Raises
+    ------
+    PatternError
+        When a number is of another kind or lies outside of its range.
+
     Examples
     --------
     >>> import numpy as np

@@ -32,6 +32,11 @@ class TransposableNM:
     m
         Sides of a block, at most 32.
 
+    Raises
+    ------
+    PatternError
+        When a number is of another kind or lies outside of its range.
+
     Examples
     --------
     >>> import numpy as np

@@ -33,6 +33,11 @@ class UnalignedBlock:
         Share of the entries that stay, in (0, 1]; the number of blocks is rounded down, and it is
         no larger than what fits into the rows.
 
+    Raises
+    ------
+    PatternError
+        When a number is of another kind or lies outside of its range.
+
     Examples
     --------
     >>> import numpy as np

@@ -36,6 +36,11 @@ class VectorWise:
         keeps as many as the others, so that a kernel that handles a group per block of threads
         has equal work for each; never more is retained than with ``layer``.
 
+    Raises
+    ------
+    PatternError
+        When a number is of another kind or lies outside of its range.
+
     Examples
     --------
     >>> import numpy as np

@@ -35,6 +35,11 @@ class VNM:
     m
         Columns of a block, 4 <= m <= 32.
 
+    Raises
+    ------
+    PatternError
+        When a number is of another kind or lies outside of its range.
+
     Notes
     -----
     A weight (out, in, *k) is one matrix (out, in) per tap.

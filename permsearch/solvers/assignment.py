@@ -29,6 +29,11 @@ class Assignment(ColumnSolver):
     ----------
     patience
         Steps without a gain after which the search ends.
+
+    References
+    ----------
+    Jonker, Volgenant: A shortest augmenting path algorithm for dense and sparse linear assignment
+    problems, Computing 38 (1987).
     """
 
     patience: int = 64

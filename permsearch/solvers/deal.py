@@ -1,8 +1,4 @@
-"""Deal columns by mass, then reassign them slot by slot: the method published with RIA.
-
-Zhang et al., "Plug-and-Play: An Efficient Post-training Pruning Method for Large Language
-Models", ICLR 2024.
-"""
+"""Deal columns by mass, then reassign them slot by slot: the method published with RIA."""
 
 from __future__ import annotations
 
@@ -35,6 +31,11 @@ class Deal(ColumnSolver):
     ----------
     sweeps
         Sweeps over all slots at most; the published method does one. None: until no slot gains.
+
+    References
+    ----------
+    Zhang et al.: Plug-and-Play: an efficient post-training pruning method for large language
+    models, ICLR 2024.
     """
 
     sweeps: int | None = None

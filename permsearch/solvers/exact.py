@@ -63,6 +63,12 @@ class Exact(ColumnSolver):
     restricted
         Where there are more, the integer program chooses among so many of the best of them and
         the order known so far: it proves nothing, but may find a better order. 0: it is not tried.
+
+    References
+    ----------
+    Barnhart, Johnson, Nemhauser, Savelsbergh, Vance: Branch-and-price: column generation for
+    solving huge integer programs, Operations Research 46 (1998), for the column generation; the
+    branching is left to the integer program.
     """
 
     prover: Literal["highs", "cpsat"] = "highs"

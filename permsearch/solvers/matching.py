@@ -37,6 +37,11 @@ class Matching(ColumnSolver):
     ----------
     rounds
         How often all groups are cut in halves and matched again.
+
+    References
+    ----------
+    Edmonds: Paths, trees, and flowers, Canadian Journal of Mathematics 17 (1965). Galil: Efficient
+    algorithms for finding maximum matching in graphs, ACM Computing Surveys 18 (1986).
     """
 
     rounds: int = 4

@@ -34,7 +34,13 @@ _SOLVERS = {
 
 
 def solver_names() -> tuple[str, ...]:
-    """Return the short names that `solve`, `search` and the command line take."""
+    """Return the short names that `solve`, `search` and the command line take.
+
+    Examples
+    --------
+    >>> "auto" in solver_names()
+    True
+    """
     return tuple(_SOLVERS)
 
 
