@@ -58,9 +58,12 @@ def fill_middles(columns: Any, top: Any, first: int, y: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def first_behind(prefix: Any) -> int:
-    """Return the first column behind a prefix."""
-    return prefix[-1] + 1 if prefix.shape[0] else 0
+def begin(columns: Any, prefix: Any, n: int, top: Any, carry: Any, y: Any) -> int:
+    """Fill ``top`` and ``y`` for all groups of a prefix; return the first column behind it."""
+    prefix_levels(columns, prefix, n, top, carry)
+    first = prefix[-1] + 1 if prefix.shape[0] else 0
+    fill_middles(columns, top, first, y)
+    return first
 
 
 @njit(cache=True, nogil=True)
@@ -151,9 +154,7 @@ def price_bytes(
         prefix = prefixes[p]
         if full(found, size, count):
             return p, size
-        prefix_levels(levels, prefix, n, top, carry)
-        first = first_behind(prefix)
-        fill_middles(levels, top, first, y)
+        first = begin(levels, prefix, n, top, carry, y)
         heads = _byte_heads(levels, sums, cost, top, first, zero, y)
         bar = limit + paid(cost, prefix)
         size = _triangle(levels, last, heads, bar, prefix, first, y, sad, found, size)

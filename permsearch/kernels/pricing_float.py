@@ -8,14 +8,7 @@ import numpy as np
 from numba import njit
 
 from permsearch.kernels.l1 import summax_tile
-from permsearch.kernels.pricing import (
-    fill_middles,
-    first_behind,
-    full,
-    paid,
-    prefix_levels,
-    put,
-)
+from permsearch.kernels.pricing import begin, full, paid, put
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -85,9 +78,7 @@ def price_floats(
         prefix = prefixes[p]
         if full(found, size, count):
             return p, size
-        prefix_levels(columns, prefix, n, top, carry)
-        first = first_behind(prefix)
-        fill_middles(columns, top, first, y)
+        first = begin(columns, prefix, n, top, carry, y)
         heads = _heads(columns, top, first)
         bar = limit + paid(cost, prefix)
         for c in range(first, count - 1, 2):
