@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
+
+from environments import beside, check_requirements, pip
 
 PACKAGES = ("permsearch", "pruning", "sparsekernels")
 SMOKE = Path(__file__).with_name("smoke.py")
@@ -46,17 +47,9 @@ def check_names(wheel: Path) -> None:
 
 
 def installed(wheel: Path, folder: Path) -> Path:
-    """Install the wheel into a fresh environment beside our dependencies; return its Python.
-
-    The environment sees the packages of the one that runs this, but neither the repository nor
-    its editable install: a path in a .pth file brings no further .pth files.
-    """
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    python = folder / "bin" / "python"
-    own = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-    (own / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-qq", "--no-deps"]
-    subprocess.run([*pip, "--no-index", str(wheel.resolve())], check=True)
+    """Install the wheel into a fresh environment, which does not see the repository."""
+    python = beside(folder)
+    pip(python, "install", "-qq", "--no-deps", "--no-index", wheel.resolve())
     return python
 
 
@@ -68,18 +61,6 @@ def check_it_runs(python: Path, folder: Path) -> None:
     lost = [name for name in ("search", "permute", "prune", "doctor") if f"  {name} " not in told]
     if lost:
         sys.exit(f"the installed command lacks {lost}:\n{told}")
-
-
-def check_requirements() -> None:
-    """Fail if something that permsearch requires is missing here, or of a wrong version.
-
-    Packages of weights are installed without what they require, on purpose: others may complain.
-    """
-    pip = [sys.executable, "-m", "pip", "check"]
-    told = subprocess.run(pip, capture_output=True, text=True, check=False).stdout
-    ours = [line for line in told.splitlines() if line.startswith("permsearch ")]
-    if ours:
-        sys.exit("\n".join(ours))
 
 
 def check_types(python: Path, folder: Path) -> None:
@@ -110,7 +91,7 @@ def main() -> None:
     wheel, archive = only(folder, "*.whl"), only(folder, "*.tar.gz")
     check_names(wheel)
     check_archive(archive)
-    check_requirements()
+    check_requirements(Path(sys.executable))
     with tempfile.TemporaryDirectory() as made:
         python = installed(wheel, Path(made) / "environment")
         check_it_runs(python, Path(made))

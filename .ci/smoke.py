@@ -3,8 +3,9 @@
 Usage: python .ci/smoke.py [FOLDER]
 
 Run where the library is installed, not from the repository. `.ci/check_dist.py` runs it on the
-built wheel with the versions of the development environment, and `.ci/check_lowest.py` with the
-lowest versions that pyproject.toml names. FOLDER: the library must come from below it.
+built wheel with the versions of the development environment, `.ci/check_versions.py` with the
+lowest and the newest versions that pyproject.toml allows. FOLDER: the library must come from
+below it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def floors() -> dict[str, str]:
 
 @pytest.mark.parametrize(("name", "floor"), floors().items())
 def test_the_lowest_versions_are_those_that_are_tried(name: str, floor: str) -> None:
-    """`.ci/check_lowest.py` installs the lowest release of what pyproject.toml allows."""
+    """`.ci/check_versions.py` installs the lowest release of what pyproject.toml allows."""
     lines = LOWEST.read_text("utf-8").splitlines()
     pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
     assert pinned[name] == floor or pinned[name].startswith(f"{floor}.")
