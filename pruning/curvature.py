@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
 from pruning.errors import CalibrationError
+from pruning.statistics import Inputs
 
 _TRIES = 8
 
@@ -21,10 +24,28 @@ class Damped:
         Symmetric, positive definite, float64.
     damping
         The share of the mean diagonal that it took.
+    inverse
+        Of the matrix; found on the way.
     """
 
     matrix: torch.Tensor
     damping: float
+    inverse: torch.Tensor
+
+
+#: The damped matrices of a layer, one for each block of rows with inputs of its own.
+Solid: TypeAlias = Sequence[Damped]
+
+
+def solid(inputs: Inputs, damping: float = 0.01) -> Solid:
+    """Return a layer's damped Gram matrices, for methods that follow one another to share.
+
+    Raises
+    ------
+    CalibrationError
+        As `damped` does, or no Gram matrix was collected.
+    """
+    return tuple(damped(gram, damping, inputs.name) for gram in inputs.grams())
 
 
 def damped(gram: torch.Tensor, damping: float = 0.01, name: str = "the layer") -> Damped:
@@ -48,8 +69,11 @@ def damped(gram: torch.Tensor, damping: float = 0.01, name: str = "the layer") -
         matrix = gram.clone()
         matrix.diagonal().add_(share * mean)
         matrix.diagonal()[diagonal <= 0] = mean
-        if int(torch.linalg.cholesky_ex(matrix).info) == 0 and _well(matrix):
-            return Damped(matrix, share)
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        if int(failed) == 0:
+            inverse = torch.cholesky_inverse(factor)
+            if _well(inverse.diagonal()):
+                return Damped(matrix, share, inverse)
     raise CalibrationError(f"{name}: its Gram matrix cannot be inverted even damped.")
 
 
@@ -65,19 +89,12 @@ def checked_mean(gram: torch.Tensor, name: str) -> float:
     return mean
 
 
-def _well(matrix: torch.Tensor) -> bool:
-    """Whether the inverse's diagonal is finite and positive."""
-    diagonal = inverse_diagonal(matrix)
+def _well(diagonal: torch.Tensor) -> bool:
+    """Whether an inverse's diagonal is finite and positive."""
     return bool((diagonal.isfinite() & (diagonal > 0)).all())
 
 
-def inverse_diagonal(matrix: torch.Tensor) -> torch.Tensor:
-    """Return the diagonal of the inverse of a positive definite matrix."""
-    return torch.cholesky_inverse(torch.linalg.cholesky(matrix)).diagonal()
-
-
-def upper_of_inverse(matrix: torch.Tensor) -> torch.Tensor:
-    """Return the upper U with U^T U the inverse of a positive definite matrix."""
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+def upper_of(inverse: torch.Tensor) -> torch.Tensor:
+    """Return the upper U with U^T U a positive definite matrix, which an inverse is here."""
     upper: torch.Tensor = torch.linalg.cholesky(inverse, upper=True)
     return upper

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import torch
 
 from permsearch.errors import PatternError
-from pruning.curvature import damped
+from pruning.curvature import Solid
+from pruning.curvature import solid as solid_of
 from pruning.errors import StateError
-from pruning.layers import as_matrix, from_matrix
 from pruning.statistics import Inputs
-from pruning.update import feature_order
+from pruning.sweep import feature_order
+from pruning.update import joined, parts_of, under
 
 #: Entries of the inverse matrices that are worked on at a time: 16 MiB, which caches hold.
 _ENTRIES = 1 << 21
@@ -31,6 +32,7 @@ def obc(
     *,
     damping: float = 0.01,
     cols: torch.Tensor | None = None,
+    solid: Solid | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return a weight with N:M sparsity and its mask, the kept weights refitted exactly.
 
@@ -48,6 +50,8 @@ def obc(
         As in `pruning.curvature.damped`.
     cols
         Position -> input channel; groups are m consecutive positions, at each tap.
+    solid
+        As for `pruning.update.refit`.
 
     Returns
     -------
@@ -59,22 +63,20 @@ def obc(
     StateError
         The layer is too large, with its work and the limit.
     """
-    matrix = as_matrix(weight.detach().double(), inputs.axis)
-    check_work(tuple(matrix.shape), n, m, inputs.name)
-    order = feature_order(weight.shape[inputs.axis], matrix.shape[1], cols)
-    if len(order) % m:
-        raise PatternError(f"{inputs.name}: {len(order)} columns are no groups of {m}.")
+    parts = parts_of(weight, inputs)
+    features = parts[0].shape[1]
+    check_work((weight.shape[1 - inputs.axis], features), n, m, inputs.name)
+    order = feature_order(weight.shape[inputs.axis], features, cols)
+    if features % m:
+        raise PatternError(f"{inputs.name}: {features} columns are no groups of {m}.")
+    solid = solid_of(inputs, damping) if solid is None else solid
     back = torch.argsort(order)
-    done, kept = [], []
-    for gram, part in zip(inputs.grams(), matrix.chunk(inputs.blocks), strict=True):
-        solid = damped(gram, damping, inputs.name).matrix
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(solid))
-        values, mask = removed(inverse[order][:, order], part[:, order], n, m)
-        done.append(values[:, back])
-        kept.append(mask[:, back])
-    mask = from_matrix(torch.cat(kept), weight.shape, inputs.axis)
-    found = from_matrix(torch.cat(done), weight.shape, inputs.axis).to(weight.dtype)
-    return torch.where(mask, found, found.new_zeros(())), mask
+    found = [
+        removed(one.inverse[order][:, order], part[:, order], n, m)
+        for one, part in zip(solid, parts, strict=True)
+    ]
+    mask = joined([kept[:, back] for _, kept in found], weight, inputs)
+    return under(mask, joined([values[:, back] for values, _ in found], weight, inputs)), mask
 
 
 def check_work(shape: tuple[int, ...], n: int, m: int, name: str) -> None:

@@ -15,6 +15,8 @@ from permsearch.io.bundle import BundleEntry
 from permsearch.io.fingerprint import fingerprint
 from permsearch.orders import Order
 from permsearch.patterns import NM, Private
+from pruning.curvature import Solid
+from pruning.curvature import solid as solid_of
 from pruning.errors import StateError
 from pruning.exact_obs import obc
 from pruning.layers import rows_dim, turned, unturned
@@ -114,12 +116,16 @@ def fitted(
     stored, tiles = best_mask(task.layers, task.network, moved(scores, moves))
     mask = moved_back(stored, moves)
     new = torch.where(mask, weight, weight.new_zeros(()))
+    if not rule.needs_gram:
+        return Fitted(new, mask, stored, tiles)
+    if inputs is None:
+        raise StateError(f"{task.base}: {rule.method} needs calibration data.")
+    solid = solid_of(inputs, rule.damping)
     if rule.chooses:
-        new, mask = _chosen(task, weight, moves, inputs)
+        new, mask = _chosen(task, weight, moves, inputs, solid)
         stored = moved(mask, moves)
-    if "refit" in rule.method:
-        assert inputs is not None
-        new = refit(weight, mask, inputs, rule.damping)
+    if rule.refits:
+        new = refit(weight, mask, inputs, start=new, solid=solid)
     return Fitted(new, mask, stored, tiles)
 
 
@@ -219,16 +225,14 @@ def best_mask(
 
 
 def _chosen(
-    task: Task, weight: torch.Tensor, moves: Sequence[Move], inputs: Inputs | None
+    task: Task, weight: torch.Tensor, moves: Sequence[Move], inputs: Inputs, solid: Solid
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return values and mask of a method that chooses the mask itself."""
     pattern, rule = task.rule.sparse, task.rule
     assert isinstance(pattern, NM)
-    if inputs is None:
-        raise StateError(f"{task.base}: {rule.method} needs calibration data.")
     method = obc if rule.method == "obc" else sparsegpt
     cols = column_order(task.base, weight.shape, task.layers[0].dim, moves)
-    return method(weight, inputs, pattern.n, pattern.m, damping=rule.damping, cols=cols)
+    return method(weight, inputs, pattern.n, pattern.m, cols=cols, solid=solid)
 
 
 def column_order(

@@ -110,6 +110,11 @@ class LayerRule:
         """Whether its method chooses the mask itself."""
         return "sparsegpt" in self.method or self.method == "obc"
 
+    @property
+    def refits(self) -> bool:
+        """Whether what is kept is fitted by least squares at the end."""
+        return "refit" in self.method
+
     def fits(self, tensor: str) -> bool:
         """Whether a weight is one of those meant."""
         layer = tensor.removesuffix(".weight")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from permsearch.errors import ScoresError
-from pruning.curvature import damped, inverse_diagonal
+from pruning.curvature import damped
 from pruning.layers import as_matrix, from_matrix
 from pruning.statistics import Inputs
 
@@ -139,7 +139,7 @@ def obs_diagonal(weight: torch.Tensor, inputs: Inputs, damping: float = 0.01) ->
     matrix = as_matrix(energy(weight), inputs.axis)
     rows = len(matrix) // inputs.blocks
     for block, gram in enumerate(inputs.grams()):
-        price = inverse_diagonal(damped(gram, damping).matrix).to(matrix)
+        price = damped(gram, damping).inverse.diagonal().to(matrix)
         matrix[block * rows : (block + 1) * rows] /= price
     return from_matrix(matrix, weight.shape, inputs.axis)
 

@@ -16,7 +16,8 @@ from pruning.errors import CalibrationError, StateError
 from pruning.norms import reestimate_batchnorm_
 from pruning.rerank import rerank
 from pruning.statistics import Inputs
-from pruning.update import compensate, feature_order, output_error, refit, sparsegpt
+from pruning.sweep import feature_order
+from pruning.update import compensate, output_error, refit, sparsegpt
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
