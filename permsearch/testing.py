@@ -193,6 +193,9 @@ def tiny_problems() -> dict[str, Problem]:
         "convolution": single(conv, "2:4"),
         "planted": single(instances.planted(12, 8, "2:4", seed=3)[0], "2:4"),
         "tiny-scale": single(gaussian(4, 8, seed=10) * np.float32(2.0**-90), "2:4"),
+        "small-scale-parts": _permuting(
+            gaussian(5, 16, seed=10) * np.float32(2.0**-6), "2:4", Segments((8, 8))
+        ),
         "segments": _permuting(gaussian(5, 8, seed=11), "1:2", Segments((4, 4))),
         "ragged-segments": _permuting(gaussian(5, 8, seed=12), "2:4", Segments((3, 5))),
         "units": _permuting(gaussian(5, 12, seed=13), "2:4", Units(6, 2)),

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from permsearch.orders import Order
 from permsearch.problem import Problem, Solution
 from permsearch.result import SearchResult
-from permsearch.solvers.loop import Method, Part, solve_parts
+from permsearch.solvers.loop import Method, Part, Proven, solve_parts
 from permsearch.solvers.run import Budget, Run, Step
 from permsearch.stack import Piece, pieces
 
@@ -53,13 +53,13 @@ class ColumnPart:
         name = self.piece.variable
         solution[name] = self.piece.place(solution[name], order)
 
-    def report(
-        self, run: Run, limit: tuple[float, str] | None, tiles: NDArray[np.int64] | None
-    ) -> None:
-        """Tell the run what was proven of the stack."""
+    def report(self, run: Run, proof: Proven, tiles: NDArray[np.int64] | None) -> None:
+        """Tell the run what was proven of the stack, in the stack's units."""
         del tiles
-        if limit is not None:
-            run.limits.append((self.piece, *limit))
+        if proof.optimum is not None:
+            run.limits.append((self.piece, proof.optimum / self.piece.stack.scale, "exact"))
+        elif proof.limit is not None:
+            run.limits.append((self.piece, *proof.limit))
 
 
 def solve_columns(

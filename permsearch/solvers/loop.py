@@ -48,10 +48,24 @@ class Part(Protocol):
     def place(self, solution: dict[str, Order], order: NDArray[np.int64]) -> None:
         """Put the part's order into a solution."""
 
-    def report(
-        self, run: Run, limit: tuple[float, str] | None, tiles: NDArray[np.int64] | None
-    ) -> None:
+    def report(self, run: Run, proof: Proven, tiles: NDArray[np.int64] | None) -> None:
         """Tell the run what was proven of the part, and its tiles' own orders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """What was proven of a part.
+
+    Attributes
+    ----------
+    limit
+        The lowest of its steps' limits, as `Step.limit` has it.
+    optimum
+        Its value in the problem's units, as `Part.value` has it, if no order has more.
+    """
+
+    limit: tuple[float, str] | None
+    optimum: float | None
 
 
 Steps: TypeAlias = Callable[[Part, NDArray[np.int64], np.random.Generator, Budget], Iterator[Step]]
@@ -125,10 +139,8 @@ class _Search:
 
     def place(self, solution: dict[str, Order]) -> None:
         """Put the best order into the solution; tell the run what was proven."""
-        limit = self.limit
-        if self.status is Status.OPTIMAL:
-            limit = (self.value, "exact")
-        self.part.report(self.run, limit, self.tiles)
+        proof = Proven(self.limit, self.value if self.status is Status.OPTIMAL else None)
+        self.part.report(self.run, proof, self.tiles)
         self.part.place(solution, self.best)
 
 

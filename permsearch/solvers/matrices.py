@@ -21,7 +21,7 @@ from permsearch.orders import Order, identity
 from permsearch.patterns import Axis, Pattern, Tiled, TileWise
 from permsearch.problem import Problem, Solution, Term
 from permsearch.result import SearchResult
-from permsearch.solvers.loop import Method, Part, solve_parts
+from permsearch.solvers.loop import Method, Part, Proven, solve_parts
 from permsearch.solvers.run import Budget, Run, Step
 from permsearch.stop import MaxSteps, StoppingCriterion
 
@@ -102,11 +102,9 @@ class MatrixPart:
             if name is not None:
                 solution[name] = np.array(part)
 
-    def report(
-        self, run: Run, limit: tuple[float, str] | None, tiles: NDArray[np.int64] | None
-    ) -> None:
+    def report(self, run: Run, proof: Proven, tiles: NDArray[np.int64] | None) -> None:
         """Give the run the tiles' own orders."""
-        del limit
+        del proof
         if tiles is not None:
             run.tiles[self.index] = tiles
 

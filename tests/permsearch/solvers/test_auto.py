@@ -70,3 +70,18 @@ def test_the_trace_does_not_fall_where_another_method_takes_over() -> None:
     found = ps.solve(problem, stop=ps.MaxSteps(4000))
     pt.check_result(found, problem)
     assert found.trace[-1].score == pytest.approx(found.score)
+
+
+@pytest.mark.parametrize("power", [3, 0, -4])
+def test_a_proven_part_bounds_the_whole_at_any_scale(power: int) -> None:
+    """What is proven of one part is no proof for the others, however small or large the scores."""
+    heads, free = (np.ldexp(np.abs(ps.instances.gaussian(24, n, seed=n)), power) for n in (24, 48))
+    problem = ps.Problem(
+        {"heads": ps.Segments((12, 12)), "free": ps.Free(48)},
+        [ps.Term(heads, "2:4", cols="heads"), ps.Term(free, "2:4", cols="free")],
+    )
+    short = ps.solve(problem, stop=ps.MaxSteps(40))
+    best = ps.solve(problem, "anneal", stop=ps.MaxSteps(4000), start=short.solution)
+    assert best.score > short.score
+    assert short.bound >= best.score
+    assert short.status is not ps.Status.OPTIMAL
