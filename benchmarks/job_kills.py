@@ -1,20 +1,25 @@
 """A job killed at random moments, and its twin that was not: ``python -m benchmarks.job_kills``.
 
 ``python -m benchmarks.job_kills permute FOLDER -p 2:4 --workers 2 --out OUT`` gives the command
-twice, once into OUT.calm and once into OUT, where it is killed (SIGKILL, --kills times, at moments
-drawn within the time that the calm run took) and given again until it ends. The files of both must
-be the same, byte for byte; their number and size are told.
+twice, once into OUT.calm and once into OUT, where it is killed (SIGKILL, --kills times) and given
+again until it ends. A moment is drawn within the time that the calm run took, divided by the kills;
+every second time the clock begins when one more piece is finished, so that large pieces come to
+their end. The files of both must be the same, byte for byte; their number and size are told. An
+OUT.calm that is there already is taken as it is; --longest then says how many seconds it took.
 """
 
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 _CHUNK = 1 << 24
+_LOOK = 0.2  # seconds between two looks at what is finished
+_BEGIN = 2.0  # seconds that a process takes to begin
 _APART = {"times.json", ".lock"}  # what clocks told, and what holds a folder
 
 
@@ -23,20 +28,31 @@ def given(arguments: list[str], out: Path) -> list[str]:
     return [sys.executable, "-m", "permsearch", *arguments, "--out", str(out)]
 
 
-def kill(command: list[str], kills: int, longest: float, dice: random.Random) -> list[float]:
-    """Begin a command and kill it, again and again; return after how many seconds each time."""
-    after: list[float] = []
-    while len(after) < kills:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        seconds = dice.uniform(0.05, 1.0) * longest / kills + 2.0  # a process begins in 2 seconds
-        try:
-            process.wait(seconds)
-            return after  # it came to its end
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            after.append(seconds)
-    return after
+def finished(out: Path) -> int:
+    """Return how many pieces lie in the journal of an output."""
+    folders = (out.with_name(f"{out.name}.job"), out)
+    return sum(len(list((folder / "parts").glob("*.safetensors"))) for folder in folders)
+
+
+def kill(command: list[str], out: Path, seconds: float, *, piece: bool) -> tuple[float, int] | None:
+    """Begin a command and kill it after some seconds, with `piece` once one more is finished.
+
+    Returns
+    -------
+    tuple
+        After how many seconds, and with how many pieces finished; None where it came to its end.
+    """
+    begun, before = time.perf_counter(), finished(out)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while piece and finished(out) <= before and process.poll() is None:
+        time.sleep(_LOOK)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return time.perf_counter() - begun, finished(out)
+    return None
 
 
 def compare(calm: Path, killed: Path) -> tuple[int, int]:
@@ -63,30 +79,45 @@ def compare(calm: Path, killed: Path) -> tuple[int, int]:
     return len(names), size
 
 
+def taken(arguments: list[str], option: str) -> str | None:
+    """Take an option of our own out of a command's arguments and return its value."""
+    if option not in arguments:
+        return None
+    place = arguments.index(option)
+    value = arguments[place + 1]
+    del arguments[place : place + 2]
+    return value
+
+
 def main() -> None:
     """Give the command, kill it, and compare."""
     arguments = sys.argv[1:]
-    kills = 5
-    if "--kills" in arguments:
-        place = arguments.index("--kills")
-        kills = int(arguments[place + 1])
-        del arguments[place : place + 2]
-    if "--out" not in arguments:
+    kills = int(taken(arguments, "--kills") or 5)
+    longest = float(taken(arguments, "--longest") or 0)
+    told_out = taken(arguments, "--out")
+    if told_out is None:
         raise SystemExit(f"{__doc__}")
-    place = arguments.index("--out")
-    out = Path(arguments[place + 1])
-    del arguments[place : place + 2]
+    out = Path(told_out)
     calm = out.with_name(f"{out.name}.calm")
     begun = time.perf_counter()
-    subprocess.run(given(arguments, calm), check=True, stdout=subprocess.DEVNULL)
-    seconds = time.perf_counter() - begun
-    after = kill(given(arguments, out), kills, seconds, random.Random(0))
-    if len(after) == kills:
-        subprocess.run(given(arguments, out), check=True, stdout=subprocess.DEVNULL)
+    if not calm.exists():
+        subprocess.run(given(arguments, calm), check=True, stdout=subprocess.DEVNULL)
+    seconds = longest or time.perf_counter() - begun
+    dice, told = random.Random(0), []
+    while len(told) < kills:
+        moment = dice.uniform(0.05, 1.0) * seconds / kills
+        piece = len(told) % 2 == 1
+        found = kill(given(arguments, out), out, moment + (0 if piece else _BEGIN), piece=piece)
+        if found is None:
+            compare(calm, out)
+            shutil.rmtree(out)  # too late: from the start
+        else:
+            told.append(found)
+    subprocess.run(given(arguments, out), check=True, stdout=subprocess.DEVNULL)
     files, size = compare(calm, out)
-    times = ", ".join(f"{moment:.1f}" for moment in after)
+    times = ", ".join(f"{moment:.1f} s ({pieces} finished)" for moment, pieces in told)
     print(
-        f"calm run {seconds:.1f} s; killed {len(after)} times, after {times} s; "
+        f"calm run {seconds:.1f} s; killed {len(told)} times, after {times}; "
         f"{files} files of {size:,} bytes are the same"
     )
 
