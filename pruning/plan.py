@@ -119,19 +119,38 @@ class PrunePlan:
             stages[stage] = stages.get(stage, 0) + 8 * size * size
         return max(stages.values(), default=0)
 
+    @property
+    def method_bytes(self) -> int:
+        """Most memory that a method takes besides for a layer's damped matrices, of all blocks.
+
+        The matrix, its factor and its inverse; for "alps" the eigenvectors, what finds them, and
+        copies in float32 as well.
+        """
+        return max((_method_bytes(layer) for layer in self.layers), default=0)
+
     def __str__(self) -> str:
         entries = sum(int(np.prod(layer.shape)) for layer in self.layers)
+        used = self.method_bytes
         variables = {name for draft in self.search.drafts for name in draft.variables}
         lines = [
             f"{len(self.layers)} weights to prune ({entries:,} entries), {len(self.skipped)} "
             f"skipped, {len(self.dense)} dense; {len(variables)} orders to search; "
             f"{self.gram_bytes / 2**20:,.0f} MiB of Gram matrices"
-            + (f" at a time, in {len(self.blocks)} blocks" if self.blocks else ""),
+            + (f" at a time, in {len(self.blocks)} blocks" if self.blocks else "")
+            + (f", {used / 2**20:,.0f} MiB more for a layer's method" if used else ""),
             *map(str, self.layers),
             *(f"{name}: skipped, {reason}" for name, reason in self.skipped.items()),
             *(f"{name}: dense" for name in self.dense),
         ]
         return "\n".join(lines)
+
+
+def _method_bytes(layer: PlannedLayer) -> int:
+    if not layer.rule.needs_gram:
+        return 0
+    features = int(np.prod(layer.shape)) // layer.shape[1 - layer.dim]
+    copies = 9 if layer.rule.method == "alps" else 3
+    return copies * 8 * features * features
 
 
 def plan_pruning(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +16,7 @@ from permsearch.io.bundle import BundleEntry
 from permsearch.io.fingerprint import fingerprint
 from permsearch.orders import Order
 from permsearch.patterns import NM, Private
+from pruning.alps import Splitting, split
 from pruning.curvature import Solid
 from pruning.curvature import solid as solid_of
 from pruning.errors import StateError
@@ -26,7 +28,7 @@ from pruning.plan import PlannedLayer
 from pruning.recipe import LayerRule
 from pruning.reorder import Move
 from pruning.statistics import Inputs
-from pruning.update import output_error, refit, sparsegpt
+from pruning.update import output_error, refit, sparsegpt, under
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,19 +115,21 @@ def fitted(
         From there to the layout that the mask's pattern lies in.
     """
     rule = task.rule
-    stored, tiles = best_mask(task.layers, task.network, moved(scores, moves))
-    mask = moved_back(stored, moves)
-    new = torch.where(mask, weight, weight.new_zeros(()))
     if not rule.needs_gram:
-        return Fitted(new, mask, stored, tiles)
+        stored, tiles = best_mask(task.layers, task.network, moved(scores, moves))
+        mask = moved_back(stored, moves)
+        return Fitted(under(mask, weight), mask, stored, tiles)
     if inputs is None:
         raise StateError(f"{task.base}: {rule.method} needs calibration data.")
     solid = solid_of(inputs, rule.damping)
     if rule.chooses:
-        new, mask = _chosen(task, weight, moves, inputs, solid)
-        stored = moved(mask, moves)
+        new, scores = _chosen(task, weight, moves, inputs, solid)
+    else:
+        new = weight
+    stored, tiles = best_mask(task.layers, task.network, moved(scores, moves))
+    mask = moved_back(stored, moves)
     if rule.refits:
-        new = refit(weight, mask, inputs, start=new, solid=solid)
+        new = refit(weight, mask, inputs, start=under(mask, new), solid=solid)
     return Fitted(new, mask, stored, tiles)
 
 
@@ -227,12 +231,20 @@ def best_mask(
 def _chosen(
     task: Task, weight: torch.Tensor, moves: Sequence[Move], inputs: Inputs, solid: Solid
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return values and mask of a method that chooses the mask itself."""
+    """Return values of a method that chooses the mask itself, and scores whose best mask it is."""
     pattern, rule = task.rule.sparse, task.rule
+    if rule.method == "alps":
+        found = split(weight, solid, inputs, partial(_best, task, moves), Splitting())
+        return found.values, found.scores
     assert isinstance(pattern, NM)
     method = obc if rule.method == "obc" else sparsegpt
     cols = column_order(task.base, weight.shape, task.layers[0].dim, moves)
-    return method(weight, inputs, pattern.n, pattern.m, cols=cols, solid=solid)
+    new, mask = method(weight, inputs, pattern.n, pattern.m, cols=cols, solid=solid)
+    return new, mask.float()
+
+
+def _best(task: Task, moves: Sequence[Move], scores: torch.Tensor) -> torch.Tensor:
+    return moved_back(best_mask(task.layers, task.network, moved(scores, moves))[0], moves)
 
 
 def column_order(

@@ -32,7 +32,7 @@ from permsearch.stop import AnyOf, MaxSeconds, MaxSteps, StoppingCriterion
 from pruning.errors import RecipeError
 from pruning.targets import target as check_target
 
-Method: TypeAlias = Literal["mask", "refit", "sparsegpt", "sparsegpt+refit", "obc"]
+Method: TypeAlias = Literal["mask", "refit", "sparsegpt", "sparsegpt+refit", "obc", "alps"]
 #: Which inputs statistics are of, and how many layers' at a time.
 Calibration: TypeAlias = Literal["together", "blocks", "sequential"]
 DENSE = "dense"
@@ -55,7 +55,8 @@ class LayerRule:
         "mask": zero what is dropped. "refit": fit what is kept to the layer's outputs.
         "sparsegpt": choose and compensate column by column (N:M patterns alone).
         "sparsegpt+refit": its mask, then the fit. "obc": weights go one by one, exactly
-        compensated (N:M patterns, small layers).
+        compensated (N:M patterns, small layers). "alps": mask and values found together, for any
+        pattern, then the fit; the scores count for the orders alone.
     permute
         Whether these weights have a say in the orders that are searched.
     gather
@@ -87,10 +88,11 @@ class LayerRule:
             score_kind(self.scores)
         if self.pattern != DENSE:
             object.__setattr__(self, "pattern", parse_pattern(self.pattern))
-        if self.chooses and not isinstance(self.pattern, NM):
+        if self.chooses and self.method != "alps" and not isinstance(self.pattern, NM):
             name = "OBC" if self.method == "obc" else "SparseGPT"
             raise RecipeError(
-                f'{self}: {name} chooses N:M masks; take method = "refit" for {self.pattern}.'
+                f'{self}: {name} chooses N:M masks; take method = "alps" or "refit" for '
+                f"{self.pattern}."
             )
         if not (isinstance(self.damping, int | float) and self.damping >= 0):
             raise RecipeError(f"{self}: damping must be a number >= 0, got {self.damping!r}.")
@@ -108,12 +110,12 @@ class LayerRule:
     @property
     def chooses(self) -> bool:
         """Whether its method chooses the mask itself."""
-        return "sparsegpt" in self.method or self.method == "obc"
+        return "sparsegpt" in self.method or self.method in ("obc", "alps")
 
     @property
     def refits(self) -> bool:
         """Whether what is kept is fitted by least squares at the end."""
-        return "refit" in self.method
+        return "refit" in self.method or self.method == "alps"
 
     def fits(self, tensor: str) -> bool:
         """Whether a weight is one of those meant."""
