@@ -40,6 +40,39 @@ class Masked(nn.Module):
         return f"{int(self.mask.sum())} of {self.mask.numel()} kept"
 
 
+def put_on(module: nn.Module, leaf: str, mask: nn.Module) -> None:
+    """Have a module compute a weight by a parametrization, on the parameter that there is.
+
+    torch writes a parameter onto itself when it is parametrized, which makes autograd forget
+    where its gradients arrive: a DistributedDataParallel that was made before would wait there for
+    ever, and leave the gradients of all parameters as each rank has them. So a view is handed to
+    torch, and the parameter itself takes its place afterwards.
+    """
+    weight = module._parameters.get(leaf)  # noqa: SLF001 -- assigning would start caches
+    if weight is None:
+        parametrize.register_parametrization(module, leaf, mask)
+        return
+    module._parameters[leaf] = nn.Parameter(weight.detach(), weight.requires_grad)  # noqa: SLF001
+    try:
+        parametrize.register_parametrization(module, leaf, mask)
+    except BaseException:
+        module._parameters[leaf] = weight  # noqa: SLF001
+        raise
+    chain: Any = module.parametrizations[leaf]  # type: ignore[index]
+    chain.original = weight
+
+
+@torch.no_grad()
+def take_off(module: nn.Module, leaf: str) -> None:
+    """Leave what a weight's parametrizations compute in the parameter itself, see `put_on`."""
+    chain: Any = module.parametrizations[leaf]  # type: ignore[index]
+    plain = isinstance(getattr(chain, "original", None), nn.Parameter)
+    value: torch.Tensor = getattr(module, leaf).detach()
+    parametrize.remove_parametrizations(module, leaf, leave_parametrized=not plain)
+    if plain:
+        module.get_parameter(leaf).copy_(value)
+
+
 def masks_in(module: nn.Module, leaf: str) -> Masked:
     """Return the mask on one weight of a module."""
     chain: Any = module.parametrizations[leaf]  # type: ignore[index]

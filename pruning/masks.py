@@ -17,7 +17,7 @@ from torch.nn.utils import parametrize
 from permsearch.errors import unknown
 from pruning.capture import unwrapped
 from pruning.errors import StateError
-from pruning.masked import Masked, carry, masks_in, stored_tensor
+from pruning.masked import Masked, carry, masks_in, put_on, stored_tensor
 from pruning.ranks import check_same_on_ranks
 
 
@@ -77,7 +77,7 @@ def attach_masks_(
         one = Masked(mask.clone())
         for name in names:
             module, leaf = _place(bare, name)
-            parametrize.register_parametrization(module, leaf, one)
+            put_on(module, leaf, one)
             carry(module)
     rezero_(bare)
     return [] if optimizer is None else keep_masked(bare, optimizer)

@@ -12,6 +12,7 @@ from torch import nn
 from permsearch.errors import PermsearchError
 from permsearch.patterns import Pattern
 from pruning.layers import turned, unturned
+from pruning.masked import put_on, take_off
 
 
 class ScheduleError(PermsearchError, ValueError):
@@ -163,7 +164,7 @@ def attach_sr_ste_(
         made[name] = SparseRefined(pattern, tuple(weight.shape), decay=decay).to(weight.device)
     for name, each in made.items():
         prefix, _, leaf = name.rpartition(".")
-        nn.utils.parametrize.register_parametrization(model.get_submodule(prefix), leaf, each)
+        put_on(model.get_submodule(prefix), leaf, each)
 
 
 def settle_sr_ste_(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -189,5 +190,5 @@ def settle_sr_ste_(model: nn.Module) -> dict[str, torch.Tensor]:
             if own:
                 own[0].eval()
                 found[f"{prefix}.{leaf}" if prefix else leaf] = own[0].mask.clone()
-                nn.utils.parametrize.remove_parametrizations(module, leaf)
+                take_off(module, leaf)
     return found

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
+import socket
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -184,3 +189,75 @@ def test_resuming_without_masks_is_an_error(tmp_path: Path) -> None:
         trainer(dense(), tmp_path, masks(recipe=RECIPE, **EXAMPLE), steps=2).train(
             resume_from_checkpoint=str(tmp_path / "checkpoint-1")
         )
+
+
+RANKS = """
+import hashlib, json, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+sys.path.insert(0, sys.argv[1])
+import pruning
+from pruning.capture import unwrapped
+from tests.pruning import test_callbacks_trainer as case
+
+def digest(tensors):
+    found = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        found.update(name.encode() + tensor.detach().numpy().tobytes())
+    return found.hexdigest()
+
+class Told(case.transformers.TrainerCallback):
+    def on_step_end(self, args, state, control, *, model, **_):
+        told["masks"].append(digest(pruning.masks_of(model)))
+        told["exact"].append(case.exact(unwrapped(model)))
+
+told = {"masks": [], "exact": []}
+rank = int(sys.argv[3])
+recipe = {**case.RECIPE, "steps": None, "seconds": 0.2, "seed": rank}  # clocks and seeds differ
+options = {"recipe": recipe, "calibration": [{"input_ids": case.TOKENS[6 * rank : 6 * rank + 6]}]}
+callback = case.masks(**options, **case.EXAMPLE)
+model = case.dense()
+trainer = case.trainer(model, Path(sys.argv[2]), callback, Told(), steps=3, ddp_backend="gloo")
+trainer.train()
+assert torch.distributed.get_world_size() == 2
+told["weights"] = digest(dict(model.named_parameters()))
+told["bundle"] = {name: entry.mask.tolist() for name, entry in callback.bundle.items()}
+Path(sys.argv[2], f"{rank}.json").write_text(json.dumps(told))
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_ranks_hold_the_same_masks(tmp_path: Path) -> None:
+    """Two ranks, which see other data and stop their searches by their own clocks, agree."""
+    root = Path(__file__).resolve().parents[2]
+    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2"}
+    shared |= {"MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    shared |= {"LOCAL_WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", RANKS, str(root), str(tmp_path), str(rank)],
+            cwd=root, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        errors = [run.communicate(timeout=240)[1] for run in runs]
+    finally:
+        for run in runs:
+            run.kill()
+    assert [run.returncode for run in runs] == [0, 0], errors
+    told = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
+    assert told[0] == told[1]
+    assert told[0]["exact"] == [True] * 3
+    assert len(set(told[0]["masks"])) == 1
+    assert len(told[0]["bundle"]) == 7
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on just now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        found: int = one.getsockname()[1]
+    return found

@@ -6,6 +6,8 @@ import copy
 import errno
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -274,19 +276,56 @@ def test_bundles_of_trained_models(tmp_path: Path) -> None:
         pruning.current_bundle(after, model)
 
 
-@pytest.mark.parametrize("to", ["safetensors", "sparsekernels", "torch-prune", "sparsifier"])
+FILES: dict[str, dict[str, Any]] = {
+    "safetensors": {},
+    "sparsekernels": {},
+    "torch-prune": {},
+    "sparsifier": {},
+    "modelopt": {},
+    "semi-structured": {"dtype": "float16"},
+    "bsr": {"blocks": (4, 4)},
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("when", ["while it is written", "when it is flushed"])
+@pytest.mark.parametrize("to", FILES)
 def test_a_full_disk_leaves_the_old_file_whole(
-    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    to: str, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the disk is full in the middle, what stood at the path stays, and no litter."""
+    if to == "modelopt":
+        pytest.importorskip("modelopt", reason="needs the extra permsearch[modelopt]")
     _, model, bundle, _ = pruned()
+    told = pruning.export(bundle, model, to, tmp_path / "whole.safetensors", **FILES[to])
+    assert told.layers
+    (tmp_path / "whole.safetensors").unlink()
     path = tmp_path / "old.safetensors"
     path.write_bytes(b"before")
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(FileError, match="No space left"):
-        pruning.export(bundle, model, to, path)
+    if when == "when it is flushed":
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(FileError, match="No space left"):
+            pruning.export(bundle, model, to, path, **FILES[to])
+    else:
+        with (
+            short_files(1000),
+            pytest.raises(FileError, match=r"old\.safetensors: cannot"),
+        ):
+            pruning.export(bundle, model, to, path, **FILES[to])
     assert path.read_bytes() == b"before"
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@contextmanager
+def short_files(size: int) -> Iterator[None]:
+    """Have the system refuse to write files beyond so many bytes, as a full disk does."""
+    resource = pytest.importorskip("resource", reason="needs a system that limits files")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def full(_: int) -> None:

@@ -12,7 +12,7 @@ from torch import nn
 
 from permsearch.errors import PatternError
 from permsearch.patterns import NM
-from pruning.masks import attach_masks_
+from pruning.masks import attach_masks_, detach_masks_
 from pruning.schedule import Cubic, ScheduleError, attach_sr_ste_, settle_sr_ste_
 
 
@@ -88,3 +88,21 @@ def test_a_weight_that_cannot_carry_it_changes_nothing() -> None:
     with pytest.raises(PatternError):
         attach_sr_ste_(model, {"0.weight": NM(2, 4), "1.weight": NM(2, 4)})
     assert type(model[0]) is nn.Linear
+
+
+def test_gradients_arrive_where_they_did() -> None:
+    """What was hooked onto a parameter's gradient before its mask, as DDP does, is still called."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    ends = [p.expand_as(p).grad_fn.next_functions[0][0] for p in model.parameters()]
+    called: list[int] = []
+    for at, end in enumerate(ends):
+        end.register_hook(lambda *_, at=at: called.append(at))
+    mask = torch.eye(4, dtype=torch.bool)
+    attach_masks_(model, {"0.weight": mask})
+    attach_sr_ste_(model, {"1.weight": NM(2, 4)})
+    model(torch.ones(2, 4)).sum().backward()
+    assert sorted(called) == [0, 1, 2, 3]
+    detach_masks_(model)
+    settle_sr_ste_(model)
+    model(torch.ones(2, 4)).sum().backward()
+    assert sorted(called) == [0, 0, 1, 1, 2, 2, 3, 3]
