@@ -24,21 +24,6 @@ def layer() -> tuple[torch.Tensor, Inputs]:
     return torch.randn(12, 32, generator=draw), sums.finish()
 
 
-def test_conjugate_gradients_come_to_the_least_squares(layer: tuple[torch.Tensor, Inputs]) -> None:
-    """The quick refit has the error of the factored one, from either start."""
-    weight, inputs = layer
-    order = LayerOrder(np.arange(12), np.random.default_rng(1).permutation(32))
-    mask = fitting.masked(wanda_squared(weight, inputs), order, NM(2, 4))
-    exact = update.output_error(weight, update.refit(weight, mask, inputs), inputs)
-    masked = update.output_error(weight, torch.where(mask, weight, 0.0), inputs)
-    for start in (None, update.compensate(weight, mask, inputs)):
-        found = fitting.refit(weight, mask, inputs, start=start)
-        assert bool((found[~mask] == 0).all())
-        error = update.output_error(weight, found, inputs)
-        assert error == pytest.approx(exact, rel=1e-3)
-        assert error < masked
-
-
 def test_masks_hold_their_pattern_in_their_order(layer: tuple[torch.Tensor, Inputs]) -> None:
     """Seen in its order, a mask is the pattern's best one."""
     weight, _ = layer

@@ -13,7 +13,6 @@ from torch import nn
 
 import pruning
 from benchmarks.accuracy.base import Cell, Measured
-from benchmarks.accuracy.language_fit import split
 from benchmarks.accuracy.language_orders import columns, weights_of
 from benchmarks.accuracy.language_prune import (
     Method,
@@ -27,7 +26,6 @@ from benchmarks.accuracy.language_statistics import inputs_of
 from benchmarks.accuracy.language_tables import perplexities, ratios
 from permsearch.domains import sample
 from permsearch.patterns import parse_pattern
-from pruning.curvature import damped
 from pruning.update import output_error, sparsegpt
 
 
@@ -51,21 +49,6 @@ def test_splitting_finds_a_legal_mask_that_beats_the_sweep(
     assert parse_pattern("2:4").accepts((best[:, order] != 0).numpy())
     swept = sparsegpt(weight, inputs, 2, 4, cols=torch.from_numpy(order))[0]
     assert output_error(weight, best, inputs) < 0.95 * output_error(weight, swept, inputs)
-
-
-def test_splitting_keeps_what_already_fits(
-    layer: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-) -> None:
-    """A weight that is sparse already comes back, whatever its inputs."""
-    weight, gram, mask = layer
-    sparse = weight * mask
-    found, kept = split(sparse, damped(gram).matrix, lambda v: torch.from_numpy(_best(v)), steps=30)
-    assert torch.equal(kept, mask)
-    torch.testing.assert_close(found, sparse, rtol=1e-3, atol=1e-3)
-
-
-def _best(values: torch.Tensor) -> np.ndarray:
-    return np.asarray(parse_pattern("2:4").keep(values.abs().numpy()))
 
 
 def test_target_makes_up_for_inputs_that_were_pruned() -> None:

@@ -139,7 +139,7 @@ def error(method: str, order: str, draw: int, name: str) -> float:
         mask = _mask(SCORES[method.removesuffix(" + refit")](weight, inputs), cols)
         new = torch.where(mask, weight, 0.0)
     if method.endswith("refit"):
-        new = fitting.refit(weight, mask, inputs)
+        new = update.refit(weight, mask, inputs)
     energy = update.output_error(weight, torch.zeros_like(weight), inputs)
     return update.output_error(weight, new, inputs) / energy
 

@@ -16,17 +16,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.accuracy import fitting
-from benchmarks.accuracy.language_fit import split
+from benchmarks.accuracy.language_fit import STEPS
 from benchmarks.accuracy.language_orders import Orders
 from benchmarks.accuracy.language_stages import STAGES, Seen, owner, side_by_side, walk
 from benchmarks.accuracy.language_statistics import Grams, inputs_of, product
 from permsearch.patterns import NM, parse_pattern
-from pruning.curvature import damped
+from pruning.alps import split
+from pruning.curvature import solid
 from pruning.rerank import rerank
 from pruning.scores import score_kind
 from pruning.statistics import Inputs
-from pruning.update import output_error, sparsegpt
+from pruning.update import output_error, refit, sparsegpt
 
 DAMPING = 0.01
 
@@ -63,23 +63,20 @@ def pruned(
         cols = None if order is None else torch.as_tensor(order)
         new, mask = sparsegpt(weight, inputs, wanted.n, wanted.m, damping=DAMPING, cols=cols)
     elif method.scores == "admm":
-        new, mask = split(weight, _solid(inputs), partial(_largest, wanted, order))
+        choose = partial(_largest, wanted, order)
+        found = split(weight, solid(inputs, DAMPING), inputs, choose, STEPS)
+        new, mask = found.values, found.mask
     else:
         scores = score_kind(method.scores)(weight, inputs)
         mask = rerank(weight, scores, [order], wanted, inputs)[0].mask
         new = torch.where(mask, weight, 0.0)
-    return fitting.refit(weight, mask, inputs, DAMPING, start=new) if method.refit else new
-
-
-def _solid(inputs: Inputs) -> torch.Tensor:
-    (gram,) = inputs.grams()
-    return damped(gram, DAMPING, inputs.name).matrix
+    return refit(weight, mask, inputs, DAMPING, start=new) if method.refit else new
 
 
 def _largest(pattern: NM, order: Any, values: torch.Tensor) -> torch.Tensor:
-    """Return the mask of the largest values of each group in an order of the columns."""
+    """Return the mask of the best scores of each group in an order of the columns."""
     cols = torch.arange(values.shape[1]) if order is None else torch.as_tensor(order)
-    kept = torch.from_numpy(pattern.keep(values.abs()[:, cols].contiguous().numpy()))
+    kept = torch.from_numpy(pattern.keep(values[:, cols].contiguous().numpy()))
     return torch.empty_like(kept).index_copy_(1, cols, kept)
 
 
@@ -168,12 +165,12 @@ def target(
         Mean of (r - r') x'^T, with r what the output is added to.
     """
     own = weight.double()
-    solid = gram.clone()
-    solid.diagonal().add_(DAMPING * float(gram.diagonal().mean()))
-    wanted = own @ (cross + solid - gram)
+    firm = gram.clone()
+    firm.diagonal().add_(DAMPING * float(gram.diagonal().mean()))
+    wanted = own @ (cross + firm - gram)
     if lack is not None:
         wanted = wanted + lack
-    found = torch.cholesky_solve(wanted.T, torch.linalg.cholesky(solid)).T
+    found = torch.cholesky_solve(wanted.T, torch.linalg.cholesky(firm)).T
     return found.to(weight.dtype)
 
 

@@ -147,7 +147,7 @@ def pruned_layer(
         mask = fitting.masked(values, order, parse_pattern(pattern))
         new = torch.where(mask, weight, 0.0)
     start = new if how.mask == "sparsegpt" else None
-    return fitting.refit(weight, mask, inputs, how.damping, start) if how.refit else new
+    return update.refit(weight, mask, inputs, how.damping, start=start) if how.refit else new
 
 
 def pruned(cell: Cell) -> tuple[dict[str, Tensor], dict[str, float]]:

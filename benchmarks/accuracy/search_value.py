@@ -73,7 +73,7 @@ def one_layer() -> Measured:
         items["kept"].append(_share(values, own))
         for key, new in (
             ("error", torch.where(mask, weight, 0.0)),
-            ("refitted", fitting.refit(weight, mask, inputs)),
+            ("refitted", update.refit(weight, mask, inputs)),
         ):
             items[key].append(update.output_error(weight, new, inputs) / energy)
     return Measured(items)
