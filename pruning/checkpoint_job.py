@@ -173,9 +173,9 @@ class Job:
         tensors.update(model.named_buffers())
         return checkpoint(tensors, self.config)
 
-    def write(self, target: Path) -> None:
-        """Write the permuted folder."""
-        write_folder(self.folder, target, self.moves, self.gathered)
+    def write(self, target: Path, before: Callable[[Path], None] | None = None) -> None:
+        """Write the permuted folder; `before` is as for `write_folder`."""
+        write_folder(self.folder, target, self.moves, self.gathered, before=before)
 
 
 class _Held(nn.Module):

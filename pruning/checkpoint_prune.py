@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,19 +54,28 @@ def prepare(folder: Path, recipe: Recipe) -> tuple[Job, PrunePlan]:
     return job, plan
 
 
-def write_pruned(job: Job, plan: PrunePlan, target: Path) -> dict[str, dict[str, Any]]:
+def write_pruned(
+    job: Job,
+    plan: PrunePlan,
+    target: Path,
+    before: Callable[[Path, dict[str, dict[str, Any]]], None],
+) -> None:
     """Write the folder with its orders applied and zeros where masks drop weights.
 
-    Returns
-    -------
-    dict
-        What was kept of each weight's magnitude, as stored and in its order, and the bound of
+    Parameters
+    ----------
+    before
+        Called before the whole folder takes its name: with the place where it was written aside,
+        and what was kept of each weight's magnitude, as stored and in its order, and the bound of
         that, by name.
     """
     aliases = dict(job.network.aliases)
     masks = _Masks(job.folder, job.tensors, job.network, plan, job.moves, aliases)
-    write_folder(job.folder, target, job.moves, job.gathered, masks=masks)
-    return masks.rows
+
+    def whole(aside: Path) -> None:
+        before(aside, masks.rows)
+
+    write_folder(job.folder, target, job.moves, job.gathered, masks=masks, before=whole)
 
 
 class _Masks(Mapping[str, Mask]):

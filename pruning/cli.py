@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,9 @@ from permsearch.cli.options import (
     debug_option,
     json_option,
     limit_options,
-    write_output,
 )
-from permsearch.io.jsontext import json_text
 from permsearch.patterns import Pattern
-from pruning.group_cli import group_options, searching, show_dry_run
+from pruning.group_cli import group_options, searching, show_dry_run, write_reports
 from pruning.job_cli import Asked, GroupJob, job_options, split_options
 
 _EXAMPLES = """\b
@@ -94,16 +93,15 @@ def permute_command(
     stop.
     """
     from pruning.checkpoint_job import Job
-    from pruning.model_folder import check_target
 
     if out is None and not dry_run:
         raise click.UsageError("give --out DIR, or --dry-run.")
-    if out is not None:
-        check_target(model, out)
     check_outputs_differ({"--html": html, "--json": json_file})
     check_report_can_be_made(html)
     where, how = split_options(where)
     asked = Asked.of(out or model, **how)
+    if out is not None:
+        asked.check_out(model, out)
     stop = criterion(steps, seconds)
     patterns = dict.fromkeys(globs, pattern) if globs else pattern
     job = Job.open(model, patterns, gather, "free" if free_outputs else "pin")
@@ -127,16 +125,14 @@ def permute_command(
         if asked.share is not None:
             kept.do_share(*job.work(options))
             return
-        content = job.run(options, kept.through)
-        job.write(out)
+        content = kept.finished_before(job.work(options)[0])
+        if content is None:
+            content = job.run(options, kept.through)
+            job.write(out, partial(kept.keep_report, report=content))
+        if json_file != "-":
+            click.echo(_told(content, out))
+        write_reports(content, json_file, html, title=f"{model.name}, {pattern}")
         kept.end()
-    if json_file != "-":
-        click.echo(_told(content, out))
-    write_output(json_file, json_text(content))
-    if html is not None:
-        from permsearch.report import page_of
-
-        write_output(html, page_of(content, title=f"{model.name}, {pattern}"))
 
 
 def _told(content: dict[str, Any], out: Path) -> str:

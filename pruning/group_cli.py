@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -80,3 +80,14 @@ def show_dry_run(job: Job, options: GroupOptions, text: str, json_file: str | No
     if json_file != "-":
         click.echo(f"{text}\n\n{told(plans, speed, nbytes)}")
     write_output(json_file, json_text({"dry_run": True, **numbers(plans, speed, nbytes)}))
+
+
+def write_reports(
+    content: Mapping[str, Any], json_file: str | None, html: str | None, *, title: str
+) -> None:
+    """Write the report as data and as a page, each where it was asked for."""
+    write_output(json_file, json_text(content))
+    if html is not None:
+        from permsearch.report import page_of
+
+        write_output(html, page_of(content, title=title))

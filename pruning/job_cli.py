@@ -15,6 +15,7 @@ from permsearch.cli.group import Interrupted
 from permsearch.cli.interrupt import interrupts_wait
 from permsearch.cli.progress import progress_bar
 from permsearch.io.shares import Ended, Share
+from pruning.finished import keep_report, kept_report
 
 if TYPE_CHECKING:
     from permsearch.jobs import Executor, Journal, Part, Task, Work
@@ -63,6 +64,19 @@ class Asked:
         """Return it; the job folder lies beside the output, if it has no place of its own."""
         folder = out.with_name(out.name + JOB_SUFFIX) if job is None else job
         return cls(executor_of(workers, memory, engine, address), folder, job is not None, share)
+
+    def check_out(self, model: Path, out: Path) -> None:
+        """Refuse an output that is there already, unless this job has written it.
+
+        Raises
+        ------
+        FileError
+            It is the model, lies in it, or is something else that is not to be replaced.
+        """
+        from pruning.model_folder import check_target
+
+        if self.share is not None or kept_report(self.folder, out) is None:
+            check_target(model, out)
 
 
 @dataclass(slots=True)
@@ -160,7 +174,26 @@ class GroupJob:
             err=True,
         )
 
+    def keep_report(self, written: Path, report: Mapping[str, Any]) -> None:
+        """Keep what is to be told of the output, which is whole but does not stand in its place."""
+        keep_report(self.asked.folder, self.out, written, report)
+
+    def finished_before(self, tasks: Sequence[Task]) -> dict[str, Any] | None:
+        """Return the report of an output that a run wrote which was stopped before it told it.
+
+        Raises
+        ------
+        FileError
+            The weights have changed since.
+        """
+        assert self._journal is not None
+        report = kept_report(self.asked.folder, self.out)
+        if report is not None:
+            self._journal.finished(tasks)
+            click.echo(f"{self.out} was finished by an earlier run; its reports follow", err=True)
+        return report
+
     def end(self) -> None:
-        """Drop the journal, now that its output is whole, unless it has a place of its own."""
+        """Drop the journal, now that all is written and told, unless it has its own place."""
         if self._journal is not None and not self.asked.kept:
             self._journal.remove()

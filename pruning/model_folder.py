@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -108,6 +108,7 @@ def write_folder(
     gathered: Mapping[str, Order] | None = None,
     *,
     masks: Mapping[str, Mask] | None = None,
+    before: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a copy of a folder with reordered tensors, whole or not at all.
 
@@ -123,6 +124,8 @@ def write_folder(
         The order of the inputs of each gathered layer.
     masks
         What is kept of tensors after they were moved; zero bits (+0.0) take the place of the rest.
+    before
+        Called with the whole folder where it was written aside, before it takes its name.
     """
     check_target(source, target)
     aside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -138,6 +141,8 @@ def write_folder(
                 _write_index(item, aside / item.name, gathered)
             else:
                 shutil.copy2(item, aside / item.name)
+        if before is not None:
+            before(aside)
         aside.replace(target)
     except OSError as error:
         raise FileError(f"{target}: cannot be written ({error.strerror or error}).") from error

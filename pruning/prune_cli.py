@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,8 @@ from permsearch.cli.options import (
     check_report_can_be_made,
     debug_option,
     json_option,
-    write_output,
 )
-from permsearch.io.jsontext import json_text
-from pruning.group_cli import group_options, searching, show_dry_run
+from pruning.group_cli import group_options, searching, show_dry_run, write_reports
 from pruning.job_cli import Asked, GroupJob, job_options, split_options
 
 _EXAMPLES = """\b
@@ -60,17 +59,16 @@ def prune_command(
     calibrated scores and refits need pruning.prune in Python.
     """
     from pruning.checkpoint_prune import about, prepare, told, write_pruned
-    from pruning.model_folder import check_target
     from pruning.recipe import as_recipe
 
     if out is None and not dry_run:
         raise click.UsageError("give --out DIR, or --dry-run.")
     check_outputs_differ({"--html": html, "--json": json_file})
     check_report_can_be_made(html)
-    if out is not None:
-        check_target(model, out)
     where, how = split_options(where)
     asked = Asked.of(out or model, **how)
+    if out is not None:
+        asked.check_out(model, out)
     own = as_recipe(recipe)
     job, plan = prepare(model, own)
     options = searching(own.solver, own.stop, own.seed, **where)
@@ -83,21 +81,27 @@ def prune_command(
         if asked.share is not None:
             kept.do_share(*job.work(options))
             return
-        content = job.run(options, kept.through)
-        rows = write_pruned(job, plan, out)
-        kept.end()
-    report = {"about": about(model, recipe, own), **told(plan, content, rows)}
-    if "-" not in (json_file, html):
-        total = content["total"]
-        click.echo(
-            f"kept {total['baseline']:.5f} before, {total['retained']:.5f} after, of the scores "
-            f"of {len(plan.layers)} weights; {len(plan.skipped)} skipped, {len(plan.dense)} dense"
-        )
-        for name, why in plan.skipped.items():
-            click.echo(f"skipped {name}: {why}")
-        click.echo(f"wrote {out}")
-    write_output(json_file, json_text(report))
-    if html is not None:
-        from permsearch.report import page_of
+        report = kept.finished_before(job.work(options)[0])
+        if report is None:
+            content = job.run(options, kept.through)
+            report = {"about": about(model, recipe, own)}
 
-        write_output(html, page_of(report, title=f"{model.name}, pruned"))
+            def whole(aside: Path, rows: dict[str, dict[str, Any]]) -> None:
+                report.update(told(plan, content, rows))
+                kept.keep_report(aside, report)
+
+            write_pruned(job, plan, out, whole)
+        if "-" not in (json_file, html):
+            click.echo(f"{_told(report)}\nwrote {out}")
+        write_reports(report, json_file, html, title=f"{model.name}, pruned")
+        kept.end()
+
+
+def _told(report: Mapping[str, Any]) -> str:
+    total, skipped = report["total"], report["skipped"]
+    lines = [
+        f"kept {total['baseline']:.5f} before, {total['retained']:.5f} after, of the scores "
+        f"of {len(report['pruned'])} weights; {len(skipped)} skipped, {len(report['dense'])} dense"
+    ]
+    lines += [f"skipped {skip['tensor']}: {skip['reason']}" for skip in skipped]
+    return "\n".join(lines)

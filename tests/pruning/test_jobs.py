@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 from safetensors.torch import save_file
 
+import pruning.cli
+import pruning.prune_cli
 from permsearch.cli import cli
+from pruning.job_cli import GroupJob
 from tests.pruning import test_group_tasks as llama
 
 PERMUTE = ("permute", "-p", "2:4", "--solver", "swap")
@@ -112,3 +116,51 @@ def test_a_killed_permutation_goes_on(calm: Path, model: Path, tmp_path: Path, r
         assert "searches are finished in" in result.stderr
     assert files(out) == files(calm)
     assert not half.exists()
+
+
+@pytest.mark.parametrize("command", [PERMUTE, PRUNE], ids=lambda command: command[0])
+@pytest.mark.parametrize("place", ["write_reports", "end"])
+def test_killed_before_its_reports(
+    command: tuple[str, ...],
+    place: str,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A command that dies once its folder stands writes its reports when it is given again."""
+    out, job = tmp_path / "out", tmp_path / "out.job"
+    reports = [tmp_path / name for name in ("r.json", "r.html")]
+    options = ("--json", reports[0], "--html", reports[1])
+    with monkeypatch.context() as patched:
+        module = {"permute": pruning.cli, "prune": pruning.prune_cli}[command[0]]
+        patched.setattr(module if place == "write_reports" else GroupJob, place, dies)
+        run(command, model, out, *options)
+    assert out.exists()
+    assert job.exists()
+    told = [path.read_bytes() for path in reports if path.exists()]
+    again = run(command, model, out, *options)
+    assert again.exit_code == 0, again.output
+    assert "was finished by an earlier run" in again.stderr
+    assert not job.exists()
+    written = [path.read_bytes() for path in reports]
+    assert not told or told == written
+    assert json.loads(written[0])["total"]["retained"] > 0
+
+
+def test_only_its_own_folder_is_taken_for_finished(calm: Path, model: Path, tmp_path: Path) -> None:
+    """A folder that was altered, or that other settings made, is refused as ever."""
+    job, out = tmp_path / "job", tmp_path / "out"
+    assert run(PERMUTE, model, out, "--job", job).exit_code == 0
+    assert "was finished" in run(PERMUTE, model, out, "--job", job).stderr
+    assert "seed 0 (now 5)" in run(PERMUTE, model, out, "--job", job, "--seed", 5).stderr
+    shard = next(out.glob("*.safetensors"))
+    shard.write_bytes(shard.read_bytes()[:-4] + b"else")
+    refused = run(PERMUTE, model, out, "--job", job)
+    assert refused.exit_code == 1
+    assert "exists and is not an empty folder" in refused.stderr
+    assert "is not an empty folder" in run(PERMUTE, model, calm).stderr
+
+
+def dies(*_: Any, **__: Any) -> None:
+    """Stand for a kill."""
+    raise KeyboardInterrupt
