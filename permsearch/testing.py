@@ -194,7 +194,7 @@ def tiny_problems() -> dict[str, Problem]:
         "planted": single(instances.planted(12, 8, "2:4", seed=3)[0], "2:4"),
         "tiny-scale": single(gaussian(4, 8, seed=10) * np.float32(2.0**-90), "2:4"),
         "small-scale-parts": _permuting(
-            gaussian(5, 16, seed=10) * np.float32(2.0**-6), "2:4", Segments((8, 8))
+            gaussian(5, 8, seed=10) * np.float32(2.0**-6), "1:2", Segments((4, 4))
         ),
         "segments": _permuting(gaussian(5, 8, seed=11), "1:2", Segments((4, 4))),
         "ragged-segments": _permuting(gaussian(5, 8, seed=12), "2:4", Segments((3, 5))),
