@@ -51,8 +51,14 @@ def kill(command: list[str], out: Path, seconds: float, *, piece: bool) -> tuple
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        return time.perf_counter() - begun, finished(out)
-    return None
+    return None if whole(out) else (time.perf_counter() - begun, finished(out))
+
+
+def whole(out: Path) -> bool:
+    """Decide whether an output is there: with its name, and without pieces."""
+    if not out.is_dir() or (out / "parts").is_dir():
+        return False
+    return any(path.name not in _APART for path in out.iterdir())
 
 
 def compare(calm: Path, killed: Path) -> tuple[int, int]:
@@ -110,7 +116,8 @@ def main() -> None:
         found = kill(given(arguments, out), out, moment + (0 if piece else _BEGIN), piece=piece)
         if found is None:
             compare(calm, out)
-            shutil.rmtree(out)  # too late: from the start
+            for folder in (out, out.with_name(f"{out.name}.job")):  # too late: from the start
+                shutil.rmtree(folder, ignore_errors=True)
         else:
             told.append(found)
     subprocess.run(given(arguments, out), check=True, stdout=subprocess.DEVNULL)
