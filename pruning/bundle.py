@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +21,18 @@ from permsearch.io.fingerprint import fingerprint
 from permsearch.io.manifest import read_manifest
 from permsearch.io.select import Skipped
 from pruning.capture import unwrapped
-from pruning.errors import BundleMismatch
+from pruning.errors import BundleMismatch, ValuesLost
 from pruning.layers import rows_dim
 from pruning.masks import attach_masks_
 from pruning.moves_text import moves_from_text
 
+#: How a model has a weight of the bundle.
+DENSE, STORED, OTHER = "as it came in", "as stored", "another weight"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskBundle(Mapping[str, BundleEntry]):
-    """The masks and orders of a model's weights, with how they came about.
+    """The masks and orders of a model's weights, with how they came about; no values.
 
     Attributes
     ----------
@@ -121,18 +125,52 @@ class MaskBundle(Mapping[str, BundleEntry]):
         BundleMismatch
             A weight is missing, has another shape, or is not the one that the mask was made for.
         """
+        return {name: mask for name, (mask, _) in self._placed(model, check=check).items()}
+
+    def _placed(self, model: nn.Module, *, check: bool) -> dict[str, tuple[torch.Tensor, str]]:
+        """Return the masks in a model's layout, and which layout that is: see `_layout`."""
         named = dict(unwrapped(model).named_parameters(remove_duplicate=False))
+        self._check_shapes(named)
+        layouts = {
+            name: _layout(entry, named[name]) if check else ""
+            for name, entry in self.entries.items()
+        }
+        other = [name for name, layout in layouts.items() if layout == OTHER]
+        if other:
+            entry = self.entries[other[0]]
+            raise BundleMismatch(
+                f"{other[0]} holds other values than the weight that the mask was made for "
+                f"(sha256 {entry.record['sha256'][:12]}…), as do {len(other)} of the bundle's "
+                f"{len(self)} weights; apply the bundle to that model, or pass check=False if "
+                "these are its weights after more training."
+            )
         found = {}
         for name, entry in self.entries.items():
-            if name not in named:
-                raise BundleMismatch(f"the model has no weight {name!r}; it is another model.")
-            if tuple(named[name].shape) != tuple(entry.record["shape"]):
-                raise BundleMismatch(
-                    f"{name} has shape {tuple(named[name].shape)}, the bundle's mask "
-                    f"{tuple(entry.record['shape'])}; it is another model."
-                )
-            found[name] = torch.from_numpy(_mask_for(entry, named[name], check=check))
+            mask = stored_mask(entry) if layouts[name] == STORED else entry.mask
+            found[name] = (torch.from_numpy(mask), layouts[name])
         return found
+
+    def _check_shapes(self, named: Mapping[str, torch.Tensor]) -> None:
+        """Raise unless the model has all weights, in their shapes."""
+        missing = [name for name in self.entries if name not in named]
+        odd = [
+            name
+            for name, entry in self.entries.items()
+            if name in named and tuple(named[name].shape) != tuple(entry.record["shape"])
+        ]
+        told = []
+        if missing:
+            told.append(f"the model has no weight {missing[0]!r}{_more(missing)}")
+        if odd:
+            told.append(
+                f"{odd[0]} has shape {tuple(named[odd[0]].shape)}, the bundle's mask "
+                f"{tuple(self.entries[odd[0]].record['shape'])}{_more(odd)}"
+            )
+        if told:
+            raise BundleMismatch(
+                f"{'; '.join(told)}: {len(missing) + len(odd)} of the bundle's {len(self)} weights "
+                "do not fit, it is of another model."
+            )
 
     def apply_(
         self,
@@ -155,9 +193,32 @@ class MaskBundle(Mapping[str, BundleEntry]):
         ------
         BundleMismatch
             The bundle is of another model; nothing was changed.
+
+        Warns
+        -----
+        ValuesLost
+            The weights are those that came into `prune`, and its method changed the kept ones:
+            they are in the model that it pruned, not in the bundle.
         """
-        masks = self.masks_for(model, check=check)
-        return attach_masks_(model, masks, optimizer=optimizer)
+        placed = self._placed(model, check=check)
+        masks = {name: mask for name, (mask, _) in placed.items()}
+        handles = attach_masks_(model, masks, optimizer=optimizer)
+        self._warn_of_lost([name for name, (_, layout) in placed.items() if layout == DENSE])
+        return handles
+
+    def _warn_of_lost(self, dense: Sequence[str]) -> None:
+        """Warn where a method changed what weights hold that are as they came in."""
+        lost = [name for name in dense if _values_changed(self.entries[name])]
+        if lost:
+            method = self.entries[lost[0]].record["method"]
+            warnings.warn(
+                f"{lost[0]}{_more(lost)}: method = {method!r} changed the kept values, and this "
+                "model has those from before; a bundle holds orders and masks only. Load the "
+                "pruned model's own weights first (what pruning.export(bundle, model, "
+                'to="safetensors", path=...) wrote of it), then apply the bundle.',
+                ValuesLost,
+                stacklevel=3,
+            )
 
     def __getitem__(self, name: str) -> BundleEntry:
         return self.entries[name]
@@ -172,20 +233,21 @@ class MaskBundle(Mapping[str, BundleEntry]):
         return f"MaskBundle({len(self)} weights)"
 
 
-def _mask_for(entry: BundleEntry, weight: torch.Tensor, *, check: bool) -> Any:
-    """Return an entry's mask in the layout of the weight, which its fingerprint tells."""
-    if not check:
-        return entry.mask
+def _layout(entry: BundleEntry, weight: torch.Tensor) -> str:
+    """Return whether a weight is as it came in, as pruning stored it, or another, by its values."""
     own = fingerprint(to_numpy(weight, entry.name))
     if own == entry.record["sha256"]:
-        return entry.mask
-    if own == entry.record.get("stored_sha256"):
-        return stored_mask(entry)
-    raise BundleMismatch(
-        f"{entry.name} holds other values (sha256 {own[:12]}…) than the weight that the mask was "
-        f"made for ({entry.record['sha256'][:12]}…); apply the bundle to that model, or pass "
-        "check=False if these are its weights after more training."
-    )
+        return DENSE
+    return STORED if own == entry.record.get("stored_sha256") else OTHER
+
+
+def _values_changed(entry: BundleEntry) -> bool:
+    """Decide whether pruning did more to a weight than to mask it, and the bundle is of then."""
+    return entry.record.get("method", "mask") != "mask" and "stored_sha256" in entry.record
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
 
 
 def stored_mask(entry: BundleEntry) -> Any:

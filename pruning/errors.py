@@ -29,5 +29,9 @@ class BundleMismatch(PermsearchError, ValueError):
     """A bundle belongs to another model, or was altered; nothing was changed."""
 
 
+class ValuesLost(UserWarning):
+    """Masks were put on weights that a method had changed; the changed values are elsewhere."""
+
+
 class ExportError(PermsearchError, ValueError):
     """What is to be exported breaks the rules of its target; nothing was written."""

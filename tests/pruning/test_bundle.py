@@ -81,6 +81,9 @@ def test_other_models_are_refused(saved: tuple[nn.Module, Path]) -> None:
     assert set(pruning.masks_of(other)) == {"0.weight", "2.weight"}
     with pytest.raises(BundleMismatch, match="shape"):
         bundle.apply_(nn.Sequential(nn.Linear(8, 8)))
+    wider = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))  # only the last differs
+    with pytest.raises(BundleMismatch, match=r"2\.weight has shape.*1 of the bundle's 2 weights"):
+        bundle.apply_(wider)
     with pytest.raises(BundleMismatch, match=r"no weight '0\.weight'"):
         bundle.apply_(nn.Linear(8, 8))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_model
 from torch import nn
 from torch.nn import functional
 
@@ -16,7 +17,7 @@ import pruning
 import pruning.pipeline
 from permsearch.errors import ScoresError, UnknownName
 from permsearch.io.select import NothingEligible
-from pruning.errors import CalibrationError, RecipeError, StateError
+from pruning.errors import CalibrationError, RecipeError, StateError, ValuesLost
 from pruning.layers import turned
 from pruning.recipe import LayerRule, Recipe, as_recipe
 
@@ -82,6 +83,22 @@ def test_pruned_weights_are_those_of_the_dense_model_in_order(method: str) -> No
     if method == "mask":  # the same function as the dense model with masks in its own layout
         result.bundle.apply_(dense)
         assert torch.allclose(model(data()), dense(data()), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["refit", "sparsegpt+refit"])
+def test_fitted_weights_come_by_an_export(method: str, tmp_path: Path) -> None:
+    """The way out that the warning names: exported weights and the bundle make the pruned model."""
+    model, fresh = block(), block()
+    result = pruning.prune(model, recipe(method), example_inputs=data()[:3], calibration=[data()])
+    with pytest.warns(ValuesLost, match="Load the pruned model's own weights first"):
+        result.bundle.apply_(copy.deepcopy(fresh))
+    pruning.export(result.bundle, model, to="safetensors", path=tmp_path / "pruned.safetensors")
+    load_model(fresh, tmp_path / "pruned.safetensors")
+    result.bundle.apply_(fresh)  # warns of nothing
+    assert torch.equal(fresh(data()), model(data()))
+    after = pruning.current_bundle(result.bundle, model)
+    pruning.detach_masks_(model)
+    after.apply_(model)  # nor this
 
 
 @pytest.mark.parametrize("solver", ["none", "auto"])
@@ -220,7 +237,8 @@ def test_other_patterns(pattern: str) -> None:
     for name, mask in pruning.masks_of(model).items():
         assert ps.parse_pattern(pattern).accepts(mask.numpy())
         assert result.bundle[name].record["retained"] >= result.bundle[name].record["baseline"]
-    result.bundle.apply_(dense)  # its masks, in the layout of the dense model
+    with pytest.warns(ValuesLost, match=r"up\.weight.*'refit' changed the kept values"):
+        result.bundle.apply_(dense)  # its masks, in the layout of the dense model
     assert {n: int(m.sum()) for n, m in pruning.masks_of(dense).items()} == {
         n: int(m.sum()) for n, m in pruning.masks_of(model).items()
     }

@@ -40,8 +40,8 @@ def blocks(language: str) -> list[str]:
 
 
 def code(of: str) -> Any:
-    """Return the page's Python block that calls something, compiled."""
-    [found] = [block for block in blocks("python") if f"{of}(" in block]
+    """Return the page's Python block that has a piece of code, compiled."""
+    [found] = [block for block in blocks("python") if of in block]
     return compile(found.replace("steps=500", "steps=2"), "pruning.md", "exec")
 
 
@@ -62,12 +62,14 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
         "print": lambda *_: None,
     }
-    exec(code("pruning.prune"), names)
+    exec(code("pruning.prune(\n"), names)
     assert set(pruning.masks_of(fresh)) == {"attention.weight", "intermediate.weight"}
+    assert torch.equal(fresh(names["batch"]), model(names["batch"]))
     names["masks"] = pruning.detach_masks_(model)
-    exec(code("pruning.attach_masks_"), names)
+    exec(code("pruning.attach_masks_("), names)
     assert bool((model.attention.weight[~names["masks"]["attention.weight"]] == 0).all())
-    exec(code("pruning.export"), names)
+    (tmp_path / "pruned.safetensors").unlink()
+    exec(code("told = pruning.export("), names)
     assert (tmp_path / "pruned.safetensors").is_file()
 
 
@@ -82,10 +84,10 @@ def test_the_code_for_other_loops_runs() -> None:
         "loss": lambda output, _: output.square().mean(),
         "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
     }
-    exec(code("pruning.calibrate_blocks"), names)
+    exec(code("pruning.calibrate_blocks("), names)
     assert names["name"] == "head.weight"
     assert names["inputs"].gram is not None
-    exec(code("pruning.train_in_stages_"), names)
+    exec(code("pruning.train_in_stages_("), names)
     assert len(pruning.masks_of(model)) == 3
     assert names["stages"][-1].share == 0.25
 
