@@ -106,7 +106,7 @@ def collected(
         squared = gram if isinstance(gram, bool) else name in gram
         squared = squared and probe.correlated
         sums[name] = Sums(name, probe.axis, gram=squared, total=start[squared])
-    watch, count = _Watch(sums), 0
+    watch, count = Watch(sums), 0
     with watch.over(seen), evaluating(model), plain_attention(), torch.no_grad():
         for run in runs:
             watch.begin(run)
@@ -169,11 +169,21 @@ def _seen(model: nn.Module) -> Iterator[tuple[str, Seen]]:
 _BEHIND = Probe("weight", lambda _module, args, _kwargs: args[0].reshape(1, -1, args[0].shape[-1]))
 
 
-class _Watch:
-    """Sums what layers see in a run."""
+class Watch:
+    """Sums what layers see in a run.
 
-    def __init__(self, sums: Mapping[str, Sums]) -> None:
+    Parameters
+    ----------
+    sums
+        Anything with `add`, by the names of weights.
+    each
+        Whether every weight's inputs are added for themselves, as they must be if these are no
+        `Sums`.
+    """
+
+    def __init__(self, sums: Mapping[str, Any], *, each: bool = False) -> None:
         self.sums = sums
+        self.each = each
         self.run = Counted(lambda: None)
         self.last = LastInput()
 
@@ -185,7 +195,7 @@ class _Watch:
     def over(self, seen: Mapping[str, Seen]) -> Iterator[None]:
         """Have the layers' inputs summed for as long as the block runs."""
         with ExitStack() as stack:
-            behind: dict[int, Sums] = {}
+            behind: dict[int, Any] = {}
             for name, total in self.sums.items():
                 module, probe = seen[name]
                 if probe is _BEHIND:
@@ -199,19 +209,19 @@ class _Watch:
                 stack.enter_context(_Products(behind, self))
             yield
 
-    def _add(self, probe: Probe, total: Sums, module: nn.Module, args: Any, kwargs: Any) -> None:
+    def _add(self, probe: Probe, total: Any, module: nn.Module, args: Any, kwargs: Any) -> None:
         value = read(args, kwargs)
 
         def rows() -> torch.Tensor:
             values = probe.look(module, args, kwargs)
             return _only(values, self.run.kept(module, value.shape[:-1], values.shape[1]))
 
-        if probe.plain:
+        if probe.plain and not self.each:
             self.last.add(total, value, rows)
         else:
             total.add(rows())
 
-    def add_inner(self, total: Sums, values: torch.Tensor) -> None:
+    def add_inner(self, total: Any, values: torch.Tensor) -> None:
         """Add rows from inside an attention."""
         kept = self.run.kept(nn.Identity(), values.shape[1:2], values.shape[1], inner=True)
         total.add(_only(values, kept))
@@ -227,7 +237,7 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
     They are known by the memory of their weights.
     """
 
-    def __init__(self, wanted: Mapping[int, Sums], watch: _Watch) -> None:
+    def __init__(self, wanted: Mapping[int, Any], watch: Watch) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.wanted, self.watch = wanted, watch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ from pruning.calibrate import Seen, checked_names, collected, run_batch, seen_we
 from pruning.capture import unwrapped
 from pruning.errors import CalibrationError
 from pruning.padding import Counted, Rows, attended, counted
+from pruning.paired import in_pairs, turns
 from pruning.replay import Call, Route, called, caught, handed_on, quiet_run, route
 from pruning.statistics import Inputs
 
@@ -48,6 +50,7 @@ def calibrate_blocks(
     names: Iterable[str] | None = None,
     gram: bool | Collection[str] = False,
     pruned: bool = False,
+    paired: bool = False,
     rows: Rows | None = attended,
 ) -> Iterator[Stage]:
     """Yield the statistics of a model's layers, those of one block at a time.
@@ -72,6 +75,11 @@ def calibrate_blocks(
         a block's weights before going on, and the next ones see it pruned, as SparseGPT and Wanda
         have it. Otherwise they are those of the model as it was when calibration began, whatever
         becomes of the weights meanwhile.
+    paired
+        With `pruned`: layers take turns within a block too, those that read one input together, a
+        stage for each turn; their `Inputs.cross` tells how the dense net's inputs go along with
+        those of the pruned net. A dense copy of one block is held. Layers outside blocks, and in
+        blocks that only whole runs can see, have none.
 
     Raises
     ------
@@ -95,7 +103,7 @@ def calibrate_blocks(
     wanted = checked_names(seen, names)
     every = block_names(bare, seen, blocks)
     line = _Line(bare, data, seen, wanted, gram, strict=names is not None, rows=rows)
-    yield from line.stages(every, pruned)
+    yield from line.stages(every, pruned or paired, paired=paired)
 
 
 def block_names(
@@ -134,7 +142,9 @@ class _Line:
         run = partial(partial, run_batch, self.model)
         return [counted(run(batch), batch, self.rows) for batch in self.data]
 
-    def stages(self, blocks: Sequence[str], pruned: bool) -> Iterator[Stage]:
+    def stages(
+        self, blocks: Sequence[str], pruned: bool, *, paired: bool = False
+    ) -> Iterator[Stage]:
         """Yield a stage for each block that some wanted weight lies in, and one for the rest."""
         outside = [name for name in self.wanted if owner(name, blocks) is None]
         prefixes = {name: name.rpartition(".")[0] for name in outside}
@@ -147,17 +157,25 @@ class _Line:
             return
         first = min((way.order[block] for block in way.blocks), default=len(way.order))
         early = [n for n in outside if way.order.get(prefixes[n], first) < first]
+        heads = self._heads(way, pruned=True) if paired else {}
         yield from self._whole(early)
-        yield from self._chain(way, {}, pruned=True)
+        if paired:
+            yield from self._pairs(way, heads)
+        else:
+            yield from self._chain(way, {}, pruned=True)
         yield from self._whole([*(n for n in outside if n not in early), *unmet])
 
     def _dense(self, way: Route, outside: Sequence[str]) -> Iterator[Stage]:
         """Take all that a changed model could not give any more before the first stage."""
-        met = self._met(way, self._targets(way, pruned=False))
-        counts = {b: way.counts[b] for b in met if b not in way.links and b not in way.broken}
-        heads = caught(self.model, self.runs, counts) if counts else {}
+        heads = self._heads(way, pruned=False)
         yield from self._whole(outside)
         yield from self._chain(way, heads, pruned=False)
+
+    def _heads(self, way: Route, *, pruned: bool) -> dict[str, list[list[Call]]]:
+        """Return the calls of blocks that no other hands on, in the model as it is."""
+        met = self._met(way, self._targets(way, pruned=pruned))
+        counts = {b: way.counts[b] for b in met if b not in way.links and b not in way.broken}
+        return caught(self.model, self.runs, counts) if counts else {}
 
     def _whole(self, names: Sequence[str]) -> Iterator[Stage]:
         found = self._collected(names, self.runs) if names else {}
@@ -203,25 +221,79 @@ class _Line:
                 later = self._handed(way, block, held, following)
             held = later
 
+    def _pairs(self, way: Route, heads: dict[str, list[list[Call]]]) -> Iterator[Stage]:
+        """Yield a stage for each turn within the targets, two streams of inputs side by side."""
+        targets = self._targets(way, pruned=True)
+        held: list[list[Call]] | None = None
+        other: list[list[Call]] | None = None
+        for block, following in pairwise([*self._met(way, targets), None]):
+            assert block is not None
+            own = [n for n in self.wanted if inside(n, block)] if block in targets else []
+            if block in way.broken:
+                yield Stage(block, self._collected(own, self.runs), replayed=False)
+                continue
+            replayed = held is not None
+            if held is None or other is None:
+                held = caught(self.model, self.runs, {block: way.counts[block]})[block]
+                other = heads.pop(block)
+            dense = copy.deepcopy(self.modules[block])
+            for found in self._turns(way, block, own, dense, (other, held)) if own else ():
+                yield Stage(block, found, replayed)
+            if following in way.links and following == self._after(way, block):
+                other = self._handed(way, block, other, following, dense)
+                held = self._handed(way, block, held, following)
+            else:
+                held = other = None
+
+    def _turns(
+        self,
+        way: Route,
+        block: str,
+        names: Sequence[str],
+        dense: nn.Module,
+        held: tuple[list[list[Call]], list[list[Call]]],
+    ) -> Iterator[dict[str, Inputs]]:
+        """Yield the statistics of weights that read one input, turn after turn."""
+        module, before = self.modules[block], seen_weights(dense)
+        seen = {name: before[name[len(block) + 1 :] if block else name] for name in names}
+        ahead = self._again(way, block, held[0], dense)
+        behind = self._again(way, block, held[1])
+        runs = list(zip(ahead, behind, strict=True))
+        for own in turns(module, self.seen, names, behind[0]):
+            yield in_pairs(
+                (dense, module), (seen, self.seen), own, runs, gram=self.gram, strict=self.strict
+            )
+
     @staticmethod
     def _after(way: Route, block: str) -> str | None:
         at = way.blocks.index(block) + 1
         return way.blocks[at] if at < len(way.blocks) else None
 
     def _handed(
-        self, way: Route, block: str, held: Sequence[Sequence[Call]], following: str | None
+        self,
+        way: Route,
+        block: str,
+        held: Sequence[Sequence[Call]],
+        following: str | None,
+        module: nn.Module | None = None,
     ) -> list[list[Call]]:
-        """Return the calls of the block that follows."""
-        mutating, module = block in way.mutating, self.modules[block]
+        """Return the calls of the block that follows; of its copy, if that is given."""
+        mutating, module = block in way.mutating, module or self.modules[block]
         link = way.links[str(following)]
-        with quiet_run(self.model):
+        with quiet_run(self.model), quiet_run(module):
             return [
                 [handed_on(call, called(module, call, mutating=mutating), link) for call in calls]
                 for calls in held
             ]
 
-    def _again(self, way: Route, block: str, held: Sequence[Sequence[Call]]) -> list[Counted]:
-        module, mutating = self.modules[block], block in way.mutating
+    def _again(
+        self,
+        way: Route,
+        block: str,
+        held: Sequence[Sequence[Call]],
+        module: nn.Module | None = None,
+    ) -> list[Counted]:
+        module, mutating = module or self.modules[block], block in way.mutating
         return [
             counted(partial(called, module, call, mutating=mutating), batch, self.rows)
             for batch, calls in zip(self.data, held, strict=True)

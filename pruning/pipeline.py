@@ -14,6 +14,7 @@ from pruning.bundle import MaskBundle
 from pruning.calibrate import seen_weights, visible
 from pruning.candidates import reranked
 from pruning.capture import unwrapped
+from pruning.correction import corrected
 from pruning.errors import RecipeError, StateError
 from pruning.gather import GatherCost, gather_, gathered_orders
 from pruning.given import given_search
@@ -197,7 +198,7 @@ def _pruned(
     tasks: Mapping[str, Task], given: Mapping[str, torch.Tensor], source: Source
 ) -> list[Pruned]:
     """Prune every weight in place, those that need statistics when these come in."""
-    sequential, stored = source.recipe.calibration == "sequential", not source.together
+    sequential, stored = source.recipe.onward, not source.together
     staged = source.staged()
     plain = [base for base in tasks if base not in staged]
     found: dict[str, Pruned] = {}
@@ -206,9 +207,13 @@ def _pruned(
     for stage in source.after(given):
         for base, inputs in stage.items():
             layer, weight = tasks[base].layers[0], given[base]
+            goal = corrected(weight, inputs, layer.rule.damping)
             again = sequential and score_kind(layer.scores).needs != "nothing"
-            fresh = score_of(weight.detach(), layer, inputs) if again else None
-            found[base] = prune_tensor(tasks[base], weight, inputs, fresh=fresh, stored=stored)
+            fresh = score_of(goal, layer, inputs) if again else None
+            task = tasks[base]
+            found[base] = prune_tensor(
+                task, weight, inputs, fresh=fresh, stored=stored, goal=goal if sequential else None
+            )
     if not sequential:  # dense statistics may still be coming in while the others are pruned
         found.update((b, prune_tensor(tasks[b], given[b], None, stored=stored)) for b in plain)
     return [found[base] for base in tasks]

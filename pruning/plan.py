@@ -86,6 +86,8 @@ class PrunePlan:
         The search problem to be, without numbers.
     blocks
         The blocks that are calibrated one after another; none where all are together.
+    paired
+        Whether products with the dense net's inputs are kept as well.
     """
 
     layers: tuple[PlannedLayer, ...]
@@ -93,6 +95,7 @@ class PrunePlan:
     dense: tuple[str, ...]
     search: formulate.Plan
     blocks: tuple[str, ...] = ()
+    paired: bool = False
 
     def by_base(self) -> dict[str, list[PlannedLayer]]:
         """Return the layers by the tensor that they are (a piece of)."""
@@ -116,7 +119,7 @@ class PrunePlan:
         stages: dict[str | None, int] = {}
         for name, size in sizes.items():
             stage = owner(name, self.blocks)
-            stages[stage] = stages.get(stage, 0) + 8 * size * size
+            stages[stage] = stages.get(stage, 0) + (16 if self.paired else 8) * size * size
         return max(stages.values(), default=0)
 
     @property
@@ -196,7 +199,8 @@ def plan_pruning(
     skipped = {**planned.skipped, **tables}
     meant = {layer.tensor for layer in layers} | skipped.keys()
     dense = tuple(n for n in network.tensors if len(network.axes[n]) > 1 and n not in meant)
-    return PrunePlan(layers, skipped, dense, planned, blocks)
+    paired = recipe.calibration == "corrected"
+    return PrunePlan(layers, skipped, dense, planned, blocks, paired)
 
 
 def _rules(network: Network, recipe: Recipe) -> dict[str, LayerRule]:

@@ -141,6 +141,7 @@ def prune_tensor(
     *,
     fresh: torch.Tensor | None = None,
     stored: bool = False,
+    goal: torch.Tensor | None = None,
 ) -> Pruned:
     """Mask a weight that was reordered already, in place.
 
@@ -152,12 +153,14 @@ def prune_tensor(
         Of the layer as it came in; with `stored`, of the reordered one.
     fresh
         Scores to choose the mask by instead of those of the task; with `stored` alone.
+    goal
+        The dense weight to come near instead of this one; with `stored` alone.
     """
     start, moves = perf_counter(), task.moves
     dense = moved_back(weight.detach(), moves)
     if stored:
         scores = moved(task.scores, moves) if fresh is None else fresh
-        own = weight.detach().clone()
+        own = (weight if goal is None else goal).detach().clone()
         found = fitted(task, own, scores, (), inputs)
         error = error_share(own, found.values, inputs)
         weight.copy_(found.values)

@@ -44,6 +44,12 @@ def summed_over_ranks(every: Sequence[Sums]) -> None:
                 distributed.all_reduce(tensor)
 
 
+def sum_over_ranks_(tensor: torch.Tensor) -> None:
+    """Replace a tensor by its sum over all ranks."""
+    if several_ranks():
+        distributed.all_reduce(tensor)
+
+
 def _part_as_all_do(every: Sequence[Sums]) -> None:
     """Give each weight sums of its own, unless the ranks agree on which weights share them."""
     first: dict[int, int] = {}

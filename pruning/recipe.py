@@ -34,7 +34,7 @@ from pruning.targets import target as check_target
 
 Method: TypeAlias = Literal["mask", "refit", "sparsegpt", "sparsegpt+refit", "obc", "alps"]
 #: Which inputs statistics are of, and how many layers' at a time.
-Calibration: TypeAlias = Literal["together", "blocks", "sequential"]
+Calibration: TypeAlias = Literal["together", "blocks", "sequential", "corrected"]
 DENSE = "dense"
 
 
@@ -143,9 +143,10 @@ class Recipe:
     calibration
         "together": one pass over the dense model, statistics of all layers in memory. "blocks":
         the same inputs, one block of layers after another. "sequential": block after block, with
-        the inputs that the blocks before it, pruned, give.
+        the inputs that the blocks before it, pruned, give. "corrected": those inputs, layer after
+        layer, each fitted to what it puts out in the dense net.
     blocks
-        Globs over modules, for the last two. Empty: see `pruning.calibrate_blocks`.
+        Globs over modules, for all but the first. Empty: see `pruning.calibrate_blocks`.
     rerank
         Of so many orders, searched in different ways, the one of least output error is taken; 1:
         the searched one is.
@@ -182,11 +183,16 @@ class Recipe:
         if self.calibration not in get_args(Calibration):
             raise unknown("calibration", self.calibration, get_args(Calibration))
         if self.blocks and self.calibration == "together":
-            raise RecipeError('blocks are for calibration = "blocks" or "sequential".')
+            raise RecipeError('blocks are for calibration = "blocks", "sequential" or "corrected".')
         if type(self.rerank) is not int or self.rerank < 1:
             raise RecipeError(f"rerank is a number of orders, at least 1, not {self.rerank!r}.")
         for name in self.target:
             check_target(name)
+
+    @property
+    def onward(self) -> bool:
+        """Whether statistics are those of the net as it is pruned so far."""
+        return self.calibration in ("sequential", "corrected")
 
     @property
     def stop(self) -> StoppingCriterion | None:

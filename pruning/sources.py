@@ -88,7 +88,7 @@ class Source:
 
     def staged(self) -> dict[str, PlannedLayer]:
         """Return the layers that `after` yields statistics of, by base names."""
-        every = self.together or self.recipe.calibration == "sequential"
+        every = self.together or self.recipe.onward
         return {
             layer.base: layer
             for layer in self.plan.layers
@@ -146,10 +146,11 @@ class Source:
         names = {base: now[id(parameters[base])] for base in layers}
         gram = {n for base, n in names.items() if layers[base].gram}
         self.runs.clear()
-        sequential = self.recipe.calibration == "sequential"
-        for stage in self._stages(_each(names), gram, pruned=sequential):
-            if not stage.replayed:
-                self.runs.append(stage.name or "the layers outside blocks")
+        onward, paired = self.recipe.onward, self.recipe.calibration == "corrected"
+        for stage in self._stages(_each(names), gram, pruned=onward, paired=paired):
+            told = stage.name or "the layers outside blocks"
+            if not stage.replayed and told not in self.runs:
+                self.runs.append(told)
             yield _checked(names, stage.inputs, layers)
 
     def _calibrated(self, names: Mapping[str, str], gram: set[str]) -> dict[str, Inputs]:
@@ -162,7 +163,9 @@ class Source:
         named = self.model.named_parameters(remove_duplicate=False)
         return {id(parameter): name for name, parameter in named if name in seen}
 
-    def _stages(self, names: list[str], gram: set[str], *, pruned: bool) -> Iterator[Stage]:
+    def _stages(
+        self, names: list[str], gram: set[str], *, pruned: bool, paired: bool = False
+    ) -> Iterator[Stage]:
         assert self.batches is not None
         blocks = self.recipe.blocks or None
         return calibrate_blocks(
@@ -172,6 +175,7 @@ class Source:
             names=names,
             gram=gram,
             pruned=pruned,
+            paired=paired,
             rows=self.rows,
         )
 

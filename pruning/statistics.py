@@ -31,6 +31,9 @@ class Inputs:
         (blocks, features, features): the sum of x x^T; None where it was not asked for.
     axis
         Dimension of the weight along which its inputs lie (0 for transposed convolutions).
+    cross
+        (blocks, features, features): the sum of x x'^T, where x' are these inputs and x those of
+        the dense net; see `pruning.correction`.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Inputs:
     squares: torch.Tensor
     gram: torch.Tensor | None = None
     axis: int = 1
+    cross: torch.Tensor | None = None
 
     @property
     def blocks(self) -> int:

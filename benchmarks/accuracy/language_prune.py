@@ -22,7 +22,8 @@ from benchmarks.accuracy.language_stages import STAGES, Seen, owner, side_by_sid
 from benchmarks.accuracy.language_statistics import Grams, inputs_of, product
 from permsearch.patterns import NM, parse_pattern
 from pruning.alps import split
-from pruning.curvature import solid
+from pruning.correction import nearest
+from pruning.curvature import damped, solid
 from pruning.rerank import rerank
 from pruning.scores import score_kind
 from pruning.statistics import Inputs
@@ -164,13 +165,7 @@ def target(
     lack
         Mean of (r - r') x'^T, with r what the output is added to.
     """
-    own = weight.double()
-    firm = gram.clone()
-    firm.diagonal().add_(DAMPING * float(gram.diagonal().mean()))
-    wanted = own @ (cross + firm - gram)
-    if lack is not None:
-        wanted = wanted + lack
-    found = torch.cholesky_solve(wanted.T, torch.linalg.cholesky(firm)).T
+    found = nearest(weight.double(), damped(gram, DAMPING), gram, cross, lack)
     return found.to(weight.dtype)
 
 
