@@ -129,7 +129,7 @@ def _solution(
         gram = {layer.base for layer in plan.layers if layer.gram}
         wanted = gram if way.scores == "obs_diagonal" else set(scores)
         other = scored(weights, plan, source, dict.fromkeys(wanted, way.scores))
-        found = problem_of(network, plan, other)
+        found = problem_of(network, plan, other, recipe.weigh)
         assert found is not None
         problem = found
     return solve(problem, recipe.solver, stop=recipe.stop, seed=way.seed).solution

@@ -46,6 +46,10 @@ def prepare(folder: Path, recipe: Recipe) -> tuple[Job, PrunePlan]:
                 "runs the model on calibration data, which this command does not; use "
                 "pruning.prune in Python for it."
             )
+    if recipe.weigh != "sums":
+        raise RecipeError(
+            f"weigh = {recipe.weigh!r} is for pruning.prune in Python; this command adds scores up."
+        )
     job = Job.open(folder, None)
     plan = plan_pruning(job.network, recipe)
     ordered = {layer.tensor for layer in plan.layers if layer.rule.permute}

@@ -25,6 +25,7 @@ from pruning.layers import rows_dim
 from pruning.network import Network
 from pruning.permute import checked
 from pruning.plan import PrunePlan
+from pruning.recipe import Weigh
 from pruning.searched import problem_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def given_search(
     plan: PrunePlan,
     weights: Mapping[str, torch.Tensor],
     scores: Mapping[str, torch.Tensor],
+    weigh: Weigh = "sums",
 ) -> SearchResult:
     """Return orders that are there already as the result of a search, with this plan's scores.
 
@@ -47,6 +49,8 @@ def given_search(
         or a bundle or its folder, as `permsearch search --out` writes it.
     weights, scores
         By base name, in the layout that came in.
+    weigh
+        As the recipe says.
 
     Raises
     ------
@@ -59,7 +63,7 @@ def given_search(
     """
     orders = _orders(search, network, plan, weights)
     _check(orders, network, plan)
-    problem = problem_of(network, plan, scores) or Problem(plan.search.domains, ())
+    problem = problem_of(network, plan, scores, weigh) or Problem(plan.search.domains, ())
     solution = problem.complete(orders)
     found = replace(solve(problem, "none"), solution=solution, score=problem.evaluate(solution))
     if not isinstance(search, SearchResult):

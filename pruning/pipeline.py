@@ -158,7 +158,7 @@ def prune(
     given = dict(bare.named_parameters(remove_duplicate=False))
     scores = scored(given, plan, source)
     if search is not None:
-        orders: SearchResult | None = given_search(search, network, plan, given, scores)
+        orders: SearchResult | None = given_search(search, network, plan, given, scores, own.weigh)
     else:
         orders = searched(network, plan, own, scores)
     choice = None

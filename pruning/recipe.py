@@ -32,6 +32,9 @@ from permsearch.stop import AnyOf, MaxSeconds, MaxSteps, StoppingCriterion
 from pruning.errors import RecipeError
 from pruning.targets import target as check_target
 
+#: What layers that share an order count by: the sum of their scores, or each as a whole.
+Weigh: TypeAlias = Literal["sums", "shares"]
+
 Method: TypeAlias = Literal["mask", "refit", "sparsegpt", "sparsegpt+refit", "obc", "alps"]
 #: Which inputs statistics are of, and how many layers' at a time.
 Calibration: TypeAlias = Literal["together", "blocks", "sequential", "corrected"]
@@ -152,6 +155,9 @@ class Recipe:
         the searched one is.
     target
         Names of `pruning.targets.TARGETS`, for the plan to tell which layers they can run.
+    weigh
+        "sums": the scores of all layers are added up, so that large ones count more. "shares": each
+        layer's scores are divided by their sum, so that all count alike.
 
     Examples
     --------
@@ -171,6 +177,7 @@ class Recipe:
     blocks: tuple[str, ...] = ()
     rerank: int = 1
     target: tuple[str, ...] = ()
+    weigh: Weigh = "sums"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
@@ -178,6 +185,8 @@ class Recipe:
         object.__setattr__(self, "target", _several(self.target, "target"))
         if not self.layers:
             raise RecipeError("a recipe needs at least one [[layer]] with match and pattern.")
+        if self.weigh not in get_args(Weigh):
+            raise unknown("weigh", self.weigh, get_args(Weigh))
         get_solver(self.solver)
         _ = self.stop
         if self.calibration not in get_args(Calibration):

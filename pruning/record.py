@@ -105,6 +105,7 @@ def told_settings(
         "calibration": recipe.calibration,
         "blocks": list(plan.blocks),
         "whole_runs": list(runs),
+        "weigh": recipe.weigh,
         "rerank": recipe.rerank,
         "target": list(recipe.target),
         "model": model,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from permsearch.arrays import to_numpy
 from permsearch.errors import ScoresError
 from permsearch.patterns import Scores
@@ -14,7 +16,7 @@ from permsearch.solve import solve
 from pruning import formulate
 from pruning.network import Network
 from pruning.plan import PlannedLayer, PrunePlan
-from pruning.recipe import Recipe
+from pruning.recipe import Recipe, Weigh
 from pruning.scores import score_kind
 from pruning.sources import Source
 from pruning.statistics import Inputs
@@ -74,9 +76,15 @@ def score_of(
 
 
 def problem_of(
-    network: Network, plan: PrunePlan, scores: Mapping[str, torch.Tensor]
+    network: Network, plan: PrunePlan, scores: Mapping[str, torch.Tensor], weigh: Weigh = "sums"
 ) -> Problem | None:
-    """Return the search problem of the layers that have a say in orders; None without any."""
+    """Return the search problem of the layers that have a say in orders; None without any.
+
+    Parameters
+    ----------
+    weigh
+        With "shares" the scores of each layer are divided by their sum.
+    """
     ordered = {layer.tensor for layer in plan.layers if layer.rule.permute}
     drafts = [draft for draft in plan.search.drafts if draft.tensor in ordered]
     if not any(draft.variables for draft in drafts):
@@ -84,14 +92,23 @@ def problem_of(
     by_tensor: dict[str, Scores] = {
         layer.tensor: to_numpy(network.pick(scores, layer.tensor)) for layer in plan.layers
     }
+    if weigh == "shares":
+        by_tensor = {name: _share(values) for name, values in by_tensor.items()}
     return Problem(plan.search.domains, tuple(formulate.terms(network, drafts, by_tensor)))
+
+
+def _share(values: Scores) -> Scores:
+    """Return scores as shares of their sum, in their type; zeros as they are."""
+    total = float(values.sum(dtype=np.float64))
+    shares: Scores = values / values.dtype.type(total) if total > 0 else values
+    return shares
 
 
 def searched(
     network: Network, plan: PrunePlan, recipe: Recipe, scores: Mapping[str, torch.Tensor]
 ) -> SearchResult | None:
     """Search the orders that some layer has a say in; None where there are none, or no solver."""
-    problem = None if recipe.solver == "none" else problem_of(network, plan, scores)
+    problem = None if recipe.solver == "none" else problem_of(network, plan, scores, recipe.weigh)
     if problem is None:
         return None
     return solve(problem, recipe.solver, stop=recipe.stop, seed=recipe.seed)

@@ -68,10 +68,10 @@ class Source:
         CalibrationError
             They lack a weight, or a Gram matrix, that the recipe needs.
         """
-        if self.recipe.calibration == "sequential":
+        if self.recipe.calibration not in ("together", "blocks"):
             raise RecipeError(
-                'calibration = "sequential" looks at the inputs of layers behind pruned ones, '
-                "which no statistics made before have; hand in batches."
+                f"calibration = {self.recipe.calibration!r} looks at the inputs of layers behind "
+                "pruned ones, which no statistics made before have; hand in batches."
             )
         layers = {layer.base: layer for layer in self.plan.layers if layer.seen is not None}
         names = {base: str(layer.seen) for base, layer in layers.items()}

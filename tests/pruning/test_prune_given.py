@@ -14,6 +14,7 @@ from torch import nn
 
 import permsearch as ps
 import pruning
+import pruning.pipeline
 from permsearch.cli import cli
 from permsearch.errors import OrderError, UnknownName
 from pruning.errors import BundleMismatch, CalibrationError, RecipeError, StateError
@@ -171,3 +172,29 @@ def test_statistics_that_do_not_fit_are_refused() -> None:
         with pytest.raises(kind, match=text):
             pruning.prune(model, own, example_inputs=EXAMPLE, calibration=given)
         assert all(torch.equal(model.state_dict()[name], old) for name, old in before.items())
+
+
+def test_layers_may_count_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With shares, a layer whose scores are a million times those of others has no more say."""
+    real = pruning.pipeline.scored
+    orders = {}
+    for weigh in ("sums", "shares"):
+        for factor in (1.0, 2.0**20):
+
+            def scored(*args: Any, factor: float = factor) -> dict[str, torch.Tensor]:
+                return {n: s * (factor if n == "up.weight" else 1) for n, s in real(*args).items()}
+
+            monkeypatch.setattr(pruning.pipeline, "scored", scored)
+            own = {"steps": 300, "weigh": weigh, "layer": [{"match": "*", "pattern": "2:4"}]}
+            _, result = pruned(own, calibration=None)
+            assert result.search is not None
+            assert result.bundle.settings["weigh"] == weigh
+            orders[weigh, factor] = result.search.solution
+    for name, order in orders["shares", 1.0].items():
+        assert np.array_equal(order, orders["shares", 2.0**20][name])
+    assert any(
+        not np.array_equal(order, orders["sums", 2.0**20][name])
+        for name, order in orders["sums", 1.0].items()
+    )
+    with pytest.raises(UnknownName, match="weigh"):
+        pruned({"weigh": "evenly", "layer": [{"match": "*", "pattern": "2:4"}]})
