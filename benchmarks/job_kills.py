@@ -109,7 +109,8 @@ def main() -> None:
     if not calm.exists():
         subprocess.run(given(arguments, calm), check=True, stdout=subprocess.DEVNULL)
     seconds = longest or time.perf_counter() - begun
-    dice, told = random.Random(0), []
+    dice = random.Random(0)
+    told: list[tuple[float, int]] = []
     while len(told) < kills:
         moment = dice.uniform(0.05, 1.0) * seconds / kills
         piece = len(told) % 2 == 1

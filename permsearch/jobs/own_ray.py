@@ -65,7 +65,9 @@ def _node(cores: int) -> Any:
     from ray._private.node import Node
     from ray._private.parameter import RayParams
 
-    class Bare(Node):
+    base: Any = Node
+
+    class Bare(base):  # type: ignore[misc] # what it inherits has no types
         """A node without the dashboard's server."""
 
         def start_api_server(self, **_: Any) -> None:
