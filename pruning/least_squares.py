@@ -156,7 +156,8 @@ def _steps(
         if bool((size <= (TOLERANCE / 4 * (error - size)).maximum(nothing)).all()):
             break
         way = ready.addcmul((size / old.clamp_min(_TINY))[:, None], way)
-    return value.double() * scale[:, None]
+    found: torch.Tensor = value.double() * scale[:, None]
+    return found
 
 
 _TINY = 1e-30

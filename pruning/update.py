@@ -16,7 +16,7 @@ from pruning.curvature import solid as solid_of
 from pruning.layers import as_matrix, from_matrix
 from pruning.least_squares import least_squares
 from pruning.statistics import Inputs
-from pruning.sweep import best_of_group, feature_order, swept
+from pruning.sweep import Choose, best_of_group, feature_order, swept
 
 
 def output_error(weight: torch.Tensor, new: torch.Tensor, inputs: Inputs) -> float:
@@ -108,9 +108,13 @@ def compensate(
     for one, part, kept in zip(
         solid_of(inputs, damping), parts_of(weight, inputs), parts_of(mask, inputs), strict=True
     ):
-        lined = kept[:, places]
-        done.append(swept(one, part, places, lambda at, _, own=lined: own[:, at : at + 1])[0])
+        done.append(swept(one, part, places, _given(kept[:, places]))[0])
     return under(mask, joined(done, weight, inputs))
+
+
+def _given(kept: torch.Tensor) -> Choose:
+    """Return what keeps, column by column, what a mask keeps that lies in the sweep's order."""
+    return lambda at, _: kept[:, at : at + 1]
 
 
 @torch.no_grad()
