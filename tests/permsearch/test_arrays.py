@@ -156,7 +156,7 @@ def test_masked_entries_are_refused(make: Any) -> None:
 )
 def test_rows_of_different_lengths_are_refused(make: Any, rows: Any) -> None:
     """Ragged rows are no weight and no scores; the error names the tensor, in one line."""
-    with pytest.raises(ScoresError, match=r"weight of w .*rows equally long") as caught:
+    with pytest.raises(ScoresError, match=r"(weight|scores) of w .*rows equally long") as caught:
         make(rows, "w")
     assert "\n" not in str(caught.value)
 
@@ -164,7 +164,7 @@ def test_rows_of_different_lengths_are_refused(make: Any, rows: Any) -> None:
 @pytest.mark.parametrize("make", [as_scores, magnitude])
 def test_nothing_is_no_weight(make: Any) -> None:
     """None is told as such, with what to give instead."""
-    with pytest.raises(ScoresError, match=r"weight of w is None; .*scores="):
+    with pytest.raises(ScoresError, match=r"(weight|scores) of w is None; .*scores="):
         make(None, "w")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,6 @@ def test_the_weight_may_be_nameless() -> None:
         WEIGHT.astype(str),
         np.full((4, 8), np.datetime64("2024-01-01")),
         np.full((4, 8), None),
-        "weights.npy",
     ],
     ids=[
         "complex64",
@@ -101,7 +101,6 @@ def test_the_weight_may_be_nameless() -> None:
         "text",
         "date",
         "None",
-        "path",
     ],
 )
 def test_entries_that_are_no_real_numbers(weight: Any) -> None:
@@ -110,6 +109,34 @@ def test_entries_that_are_no_real_numbers(weight: Any) -> None:
     assert NAME in text
     assert "dtype" in text
     assert "real numbers" in text
+
+
+@pytest.mark.parametrize(
+    "weight", ["weights.npy", Path("weights.npy"), {"a": WEIGHT}], ids=["text", "path", "dict"]
+)
+def test_what_holds_arrays_is_no_weight(weight: Any) -> None:
+    """A path or a mapping is told from an array, and `search_all` is named."""
+    text = message(ScoresError, weight)
+    assert f"the weight of {NAME} is a " in text
+    assert "search_all(" in text
+
+
+def test_own_scores_are_called_scores() -> None:
+    """What is wrong with `scores=` is not said of the weight."""
+    bad: tuple[Any, ...] = (
+        np.abs(spoilt(np.nan)),
+        WEIGHT.astype(complex),
+        np.ones(16),
+        np.ones((0, 16)),
+        [[1.0, 2.0], [1.0]],
+        np.full((6, 16), 2**60),
+        "scores.npy",
+    )
+    for scores in bad:
+        for weight in (WEIGHT, None):
+            text = message(ScoresError, weight, scores=scores)
+            assert text.startswith(f"the array of scores of {NAME}")
+            assert "the weight" not in text
 
 
 def test_ragged_lists() -> None:
@@ -226,11 +253,12 @@ def test_weights_without_columns(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(("columns", "missing"), [(1, 3), (6, 2), (15, 1), (3, 1)])
 def test_columns_that_are_no_multiple_of_m(columns: int, missing: int) -> None:
-    """The error names the weight, both numbers and offers padding; padding then works and tells."""
+    """The error names the weight, both numbers and the way out; padding then works and tells."""
     weight = WEIGHT[:, :columns]
     text = message(PatternError, weight)
     own = "1 column does" if columns == 1 else f"{columns} columns do"
-    for part in (NAME, own, "groups of 4", f"pad=True to add {missing}"):
+    way_out = "leave the weight out" if columns == 1 else f"pad=True to add {missing}"
+    for part in (NAME, own, "groups of 4", way_out):
         assert part in text
     result = search(weight, pad=True)
     assert result.details["padding"] == missing
