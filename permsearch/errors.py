@@ -50,9 +50,16 @@ class WorkerDied(PermsearchError, RuntimeError):
     """A process that worked on a task ended without an answer; the message says how."""
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """Return the error for a misspelt name, or for what is no text, with the nearest names."""
+def unknown(
+    kind: str, name: object, known: Iterable[str], meant: Iterable[str] = ()
+) -> UnknownName:
+    """Return the error for a misspelt name, or for what is no text, with the nearest names.
+
+    `meant` is what the name stands for elsewhere, if that is known; it is offered instead.
+    """
     names = sorted(map(str, known))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) if isinstance(name, str) else []
+    near = list(meant)
+    if not near and isinstance(name, str):
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return UnknownName(f"unknown {kind} {name!r}; {hint}known: {', '.join(names)}.")

@@ -13,7 +13,7 @@ import click
 from permsearch.cli.converter import Converter
 from permsearch.errors import FileError, PermsearchError, unknown
 from permsearch.patterns import Axis, Pattern, parse_pattern
-from permsearch.solvers.registry import solver_names
+from permsearch.solvers.registry import solver_names, unknown_solver
 from permsearch.stop import MaxSeconds, MaxSteps, StoppingCriterion
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -44,9 +44,8 @@ class SolverType(Converter[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name, or fail with the nearest ones; no solver is imported for that."""
-        names = solver_names()
-        if value not in names:
-            self.fail(str(unknown("solver", value, names)), param, ctx)
+        if value not in solver_names():
+            self.fail(str(unknown_solver(value)), param, ctx)
         return str(value)
 
 

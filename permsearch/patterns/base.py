@@ -103,6 +103,11 @@ def check_tiling(pattern: Pattern, shape: tuple[int, ...], tiling: tuple[int, in
     """Raise PatternError unless tiles of that many rows and columns cover a weight."""
     check_rank(shape)
     for axis, size, unit in zip(("row", "column"), shape[:2], tiling, strict=True):
+        if size == 1 and unit > 1:  # such as a depthwise convolution's one input channel
+            raise PatternError(
+                f"1 {axis} does not split into groups of {unit} for {pattern} and has no order: "
+                "leave the weight out."
+            )
         if size % unit:
             raise PatternError(
                 f"{size} {axis}{'s do' if size > 1 else ' does'} not split into groups of {unit} "

@@ -6,6 +6,7 @@ from permsearch.errors import PatternError, unknown
 from permsearch.patterns.base import Pattern
 from permsearch.patterns.block import Block
 from permsearch.patterns.hinm import HiNM
+from permsearch.patterns.names import written_here
 from permsearch.patterns.nm import NM
 from permsearch.patterns.tile import TileWise
 from permsearch.patterns.transposable import TransposableNM
@@ -50,4 +51,6 @@ def parse_pattern(text: str | Pattern) -> Pattern:
         match = kind.text.fullmatch(text.strip())
         if match:
             return kind.from_match(match)
-    raise unknown("pattern", text, [kind.form for kind in PATTERNS])
+    meant = written_here(text)
+    near = () if meant is None else (meant,)
+    raise unknown("pattern", text, [kind.form for kind in PATTERNS], near)

@@ -25,7 +25,8 @@ def checked_share(kept: float) -> float:
     if not is_number(kept):
         raise PatternError(f"the share kept must be a number, got {kept!r}.")
     if not 0 < kept <= 1:
-        raise PatternError(f"the share kept must lie in (0, 1], got {kept}.")
+        percent = f"; {kept:g} % is {kept / 100:g}" if 1 < kept <= 100 else ""
+        raise PatternError(f"the share kept must lie in (0, 1], got {kept}{percent}.")
     return float(kept)
 
 

@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from permsearch.checks import is_number
-from permsearch.errors import PatternError
 from permsearch.patterns.base import Axis, Mask, Scores, check_rank
+from permsearch.patterns.share import checked_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +36,7 @@ class Unstructured:
     )
 
     def __post_init__(self) -> None:
-        if not is_number(self.kept):
-            raise PatternError(f"the share kept must be a number, got {self.kept!r}.")
-        if not 0 < self.kept <= 1:
-            raise PatternError(f"the share kept must lie in (0, 1], got {self.kept}.")
-        object.__setattr__(self, "kept", float(self.kept))
+        object.__setattr__(self, "kept", checked_share(self.kept))
 
     @classmethod
     def from_match(cls, match: re.Match[str]) -> Unstructured:

@@ -31,6 +31,24 @@ _SOLVERS = {
     "gyro": ("gyro", "Gyro"),
     "auto": ("auto", "Auto"),
 }
+# What methods are called elsewhere.
+_ELSEWHERE = {
+    "greedy": ("swap",),
+    "exchange": ("swap",),
+    "annealing": ("anneal",),
+    "sa": ("anneal",),
+    "asp": ("window",),
+    "apex": ("window",),
+    "channel_swap": ("window",),
+    "hungarian": ("assignment",),
+    "brute": ("exhaustive",),
+    "bruteforce": ("exhaustive",),
+    "ilp": ("exact",),
+    "identity": ("none",),
+    "k-means": ("kmeans",),
+    "shfl-bw": ("kmeans", "shuffle"),
+    "venom": ("vnm",),
+}
 
 
 def solver_names() -> tuple[str, ...]:
@@ -65,7 +83,12 @@ def get_solver(solver: str | Solver) -> Solver:
             )
         return solver
     if solver not in _SOLVERS:
-        raise unknown("solver", solver, _SOLVERS)
+        raise unknown_solver(solver)
     module, name = _SOLVERS[solver]
     made: Solver = getattr(import_module(f"permsearch.solvers.{module}"), name)()
     return made
+
+
+def unknown_solver(name: str) -> UnknownName:
+    """Return the error for a name that no solver has, with those that were likely meant."""
+    return unknown("solver", name, _SOLVERS, _ELSEWHERE.get(name.lower(), ()))

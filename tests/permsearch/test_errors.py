@@ -36,3 +36,42 @@ def test_near_names_come_first() -> None:
     assert "did you mean 'swap'? known: 7, anneal, swap." in str(
         unknown("solver", "swpa", ["swap", "anneal", 7])  # type: ignore[list-item]
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("shfl-bw:64@0.25", "vector:64@0.25"),
+        ("shfl_bw", "vector:32@0.25"),
+        ("venom:64:2:8", "64:2:8"),
+        ("VENOM", "64:2:8"),
+        ("tile-wise:64@0.5", "tile:64@0.5"),
+        ("gyro", "hinm:32@0.5:2:4"),
+        ("transposed:2:4", "transposable:2:4"),
+        ("bsr:8x8@0.25", "block:8x8@0.25"),
+        ("vector:32@25%", "vector:32@0.25"),
+    ],
+)
+def test_patterns_by_their_names_elsewhere(name: str, here: str) -> None:
+    """The text that means the same here is offered, and is one."""
+    with pytest.raises(UnknownName, match=f"did you mean '{here}'"):
+        ps.parse_pattern(name)
+    assert str(ps.parse_pattern(here)) == here
+
+
+def test_shares_in_percent() -> None:
+    """A share above one is likely a percentage; one above a hundred is not."""
+    with pytest.raises(ps.PatternError, match=r"25 % is 0\.25"):
+        ps.parse_pattern("vector:32@25")
+    with pytest.raises(ps.PatternError, match=r"got 250\.0\."):
+        ps.parse_pattern("vector:32@250")
+
+
+def test_solvers_by_their_names_elsewhere() -> None:
+    """What literature calls a method leads to ours, which exist."""
+    from permsearch.solvers.registry import _ELSEWHERE, solver_names
+
+    with pytest.raises(UnknownName, match="did you mean 'swap'"):
+        ps.search(WEIGHT, "2:4", solver="greedy")
+    assert {name for names in _ELSEWHERE.values() for name in names} <= set(solver_names())
+    assert not set(_ELSEWHERE) & set(solver_names())
