@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from permsearch.cli.options import write_output
-from permsearch.cli.skipped import tell
+from permsearch.cli.skipped import tell_skipped
 from permsearch.cli.table import SHAPE, TENSOR, Column, Table, name_width
 from permsearch.io.bundle import MaskBundle
 from permsearch.io.bundle_writer import refuse_other_run
@@ -41,8 +41,7 @@ def show_plan(
     for row in rows:
         table.add(row)
     table.show()
-    for skip in selection.skipped:
-        tell(skip)
+    tell_skipped(selection, every=True)
     skipped = [{"tensor": skip.name, "reason": skip.reason} for skip in selection.skipped]
     content = {"dry_run": True, "settings": settings, "rows": rows, "skipped": skipped}
     write_output(json_file, json_text(content))

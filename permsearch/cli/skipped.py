@@ -41,14 +41,14 @@ def tell_note(pattern: Pattern) -> None:
         click.echo(f"note: {note}", err=True)
 
 
-def tell_skipped(selection: Selection) -> None:
-    """Name the tensors that were likely meant to be searched; count vectors and scalars."""
+def tell_skipped(selection: Selection, *, every: bool = False) -> None:
+    """Name the tensors that were likely meant to be searched, some or `every`; count vectors."""
     surprising = selection.surprising()
     vectors = len(selection.skipped) - len(surprising)
-    for skip in surprising[:SHOWN]:
+    shown = surprising if every else surprising[:SHOWN]
+    for skip in shown:
         tell(skip)
-    if len(surprising) > SHOWN:
-        more = len(surprising) - SHOWN
+    if more := len(surprising) - len(shown):
         click.echo(f"skipped {more} more; --dry-run or --json lists them with reasons", err=True)
     if vectors:
         some = "tensor" if vectors == 1 else "tensors"
