@@ -24,6 +24,7 @@ import permsearch as ps
 import pruning
 import sparsekernels as sk
 from permsearch.allocation import dense_costs
+from permsearch.published.transposable import flow_mask
 
 PATTERNS = (
     "2:4",
@@ -46,15 +47,25 @@ def searches() -> None:
         assert result.score >= result.baseline, result
     ps.search(weight, "2:4", solver="matching")  # rustworkx
     assert ps.search(weight, "1:2", solver="matching").status is ps.Status.OPTIMAL  # networkx
-    small = ps.single(weight[:, :16], "2:4")
-    highs = ps.solve(small, "exact", stop=ps.MaxSteps(2))  # scipy's HiGHS
+    exact()
+
+
+def exact() -> None:
+    """Prove an optimum by integer programs, and a bound by a certificate that is checked."""
     from permsearch.solvers import Exact
 
-    cpsat = ps.solve(small, Exact(prover="cpsat"), stop=ps.MaxSteps(2))  # ortools
+    # more columns than dynamic programming takes, and an order that the bound alone does not prove
+    problem = ps.single(ps.instances.gaussian(8, 20, seed=0), "2:4")
+    provers = [Exact(anneal_steps=4, prover=name) for name in ("highs", "cpsat")]
+    highs, cpsat = (ps.solve(problem, prover, stop=ps.MaxSteps(40)) for prover in provers)
+    assert highs.status is cpsat.status is ps.Status.OPTIMAL, (highs, cpsat)
     assert abs(highs.score - cpsat.score) < 1e-6 * highs.score, (highs, cpsat)
-    limit = ps.bound(ps.single(weight, "2:4"), "partition")
+    assert "ortools.sat.python.cp_model" in sys.modules, "no integer program was needed"
+    limit = ps.bound(problem, "partition")
     assert limit.certificate is not None
-    limit.certificate.verify(ps.single(weight, "2:4"))
+    limit.certificate.verify(problem)
+    blocks = np.abs(ps.instances.gaussian(4, 4, seed=0))
+    assert flow_mask(blocks, ps.TransposableNM(2, 4)).sum() == 8  # the flow solver of ortools
 
 
 def allocation() -> None:
