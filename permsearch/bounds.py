@@ -27,6 +27,7 @@ from permsearch.limits.rows import row_bound
 from permsearch.limits.terms import ceiling, term_limit
 from permsearch.limits.value import Bound
 from permsearch.problem import Problem, Term, check_problem
+from permsearch.result import SearchResult
 from permsearch.stack import Piece, obstacle, pieces
 from permsearch.stop import Horizon, Progress, StoppingCriterion, check_criterion
 
@@ -66,8 +67,8 @@ def bound(
         pairwise limit, the latter where it applies (2 <= M <= 8, at most 4096 columns);
         ``partition``: set partitioning, where all groups can be priced or listed; ``matching``:
         the optimum of 1:2; ``spectral``: from singular values, for patterns of vectors and blocks;
-        ``auto``: of these the tightest that is expected to fit into the time left, 3 seconds a
-        piece or a term without a criterion.
+        ``auto``: of these the tightest that is expected to fit into the time left, a minute for
+        a piece or a term without a criterion.
     stop
         Asked before each independent piece and after every round of its limit (a step: a round of
         the pairwise limit, or a pricing of all groups); the clock runs over all pieces, and
@@ -102,6 +103,17 @@ def bound(
     proofs = tuple(plan.proof(piece) for piece in covered)
     parts = [Bound(proof.value, proof.kind, slack=proof.slack) for proof in proofs]
     return plan.certified(Bound.total([*parts, *rest_of(problem, covered, plan.limit)]), proofs)
+
+
+def tightened(result: SearchResult, limit: Bound | None = None) -> SearchResult:
+    """Return a result with the smaller of its bound and `limit`; None: what `bound` finds."""
+    if limit is None:
+        start = result.solution if result.score > result.baseline else None
+        limit = bound(result.problem, start=start)
+    if limit.value >= result.bound:
+        return result
+    value = max(limit.value, result.score)
+    return replace(result, bound=value, bound_kind=limit.kind, bound_slack=limit.slack)
 
 
 def cheap(problem: Problem) -> Bound:

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from permsearch.bounds import Bound, bound
+from permsearch.bounds import Bound, bound, tightened
 from permsearch.errors import ScoresError, UnsupportedProblem
 from permsearch.io.atomic import written_aside
 from permsearch.io.jsontext import json_text
@@ -21,7 +21,7 @@ from permsearch.patterns import NM, Axis, Block, HiNM, Pattern, VectorWise, pars
 from permsearch.provenance import provenance
 from permsearch.result import SearchResult
 from permsearch.rows import Row, csv_text, result_row
-from permsearch.search_all import SearchOptions, tightened
+from permsearch.search_all import SearchOptions
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
 from permsearch.stop import MaxCpuSeconds, MaxSeconds, MaxSteps, StoppingCriterion
@@ -231,10 +231,12 @@ def compared(
     """Yield a row per tensor and solver, why a solver could not take a tensor, or why none can."""
     for solver in solvers:
         get_solver(solver)
-    for position, info in enumerate(selection.chosen):
+    warm = set()
+    for info in selection.chosen:
         rows = TensorRows(source, info)
         try:
-            if position == 0:
+            if info.shape not in warm:
+                warm.add(info.shape)
                 warm_up_all(rows, solvers, options)
             yield from compare_tensor(rows, solvers, options)
         except ScoresError as error:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
-from permsearch.bounds import Bound, bound
 from permsearch.errors import PermsearchError, ScoresError, UnsupportedProblem
 from permsearch.io.opening import Tensors, open_tensors
 from permsearch.io.select import Selection, Skipped, Unusable, select
@@ -20,7 +19,7 @@ from permsearch.result import SearchResult
 from permsearch.solve import search, single
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
-from permsearch.solvers.warm import warm_up
+from permsearch.solvers.warm import limited_in_time, warm_up
 from permsearch.stop import StoppingCriterion, check_criterion
 
 _log = logging.getLogger(__name__)
@@ -40,7 +39,8 @@ class SearchOptions:
     pad
         Whether zero rows and columns may be added.
     bound
-        Whether the tighter bound is computed after each search.
+        Whether the tight bound is computed after each search, where it takes about a minute or
+        less.
     permute
         The axes to reorder; None: those that matter to the pattern.
     """
@@ -56,7 +56,7 @@ class SearchOptions:
     def search(self, weight: NDArray[Any], name: str) -> SearchResult:
         """Return the result for one weight; errors name it."""
         try:
-            result = search(
+            return search(
                 weight,
                 self.pattern,
                 permute=self.permute,
@@ -64,12 +64,9 @@ class SearchOptions:
                 stop=self.stop,
                 seed=self.seed,
                 pad=self.pad,
+                bound=self.bound,
                 name=name,
             )
-            if not self.bound:
-                return result
-            start = result.solution if result.score > result.baseline else None
-            return tightened(result, bound(result.problem, start=start))
         except PermsearchError as error:
             if name in str(error):
                 raise
@@ -81,17 +78,11 @@ class SearchOptions:
         Where time is limited, `permsearch.solve` sees to that. Whatever is wrong with the weight
         is left for its own search to tell.
         """
+        if limited_in_time(self.stop):
+            return
         with contextlib.suppress(PermsearchError):
             problem = single(weight, self.pattern, permute=self.permute, pad=self.pad)
             warm_up(get_solver(self.solver), problem)
-
-
-def tightened(result: SearchResult, limit: Bound) -> SearchResult:
-    """Return the result with the smaller of its bound and `limit`."""
-    if limit.value >= result.bound:
-        return result
-    value = max(limit.value, result.score)
-    return replace(result, bound=value, bound_kind=limit.kind, bound_slack=limit.slack)
 
 
 class SearchAll(Iterator[tuple[str, SearchResult]]):
@@ -115,6 +106,7 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
         self.failed: tuple[Unusable, ...] = ()
         self._names = iter([info.name for info in selection.chosen])
         self._found = 0
+        self._warm: set[tuple[int, ...]] = set()
         self._error: PermsearchError | None = None
 
     @property
@@ -134,7 +126,8 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
         for name in self._names:
             try:
                 weight = self.source.read(name)
-                if not self._found and self.options.stop is None:
+                if weight.shape not in self._warm:
+                    self._warm.add(weight.shape)
                     self.options.warm_up(weight)
                 result = self.options.search(weight, name)
             except (ScoresError, UnsupportedProblem) as error:
@@ -186,7 +179,7 @@ def search_all(
     solver, stop, seed, pad
         As in `permsearch.search`, for each tensor anew.
     bound
-        Whether the tighter bound is computed after each search.
+        As in `permsearch.search`, after each search.
     permute
         The axes to reorder, "rows", "cols" or both; None: those that matter to the pattern.
 

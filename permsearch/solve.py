@@ -170,6 +170,7 @@ def search(
     seed: int = 0,
     start: Start = None,
     pad: bool = False,
+    bound: bool = False,
     name: str = "",
 ) -> SearchResult:
     """Return orders of a weight's axes under which its best mask retains more.
@@ -197,6 +198,10 @@ def search(
         and ``rows`` and ``cols`` name them too: for columns, what to store is
         ``np.pad(weight, [(0, 0), (0, r.details["padding"])])[:, r.cols]``, for inputs with as
         many zeros appended. ``r.mask`` has the weight's own shape.
+    bound
+        Compute the tight bound as well, where it is expected to take a minute at most: see
+        `permsearch.bound`, which can be given more. The bound that comes otherwise is cheap, and
+        usually far from what can be reached.
     name
         How error messages call the weight.
 
@@ -227,6 +232,10 @@ def search(
     """
     problem = single(weight, pattern, scores=scores, permute=permute, pad=pad, name=name)
     result = solve(problem, solver, stop=stop, seed=seed, start=_as_solution(problem, start))
+    if bound:
+        from permsearch.bounds import tightened
+
+        result = tightened(result)
     shape = np.shape(scores if weight is None else weight)
     added = {
         key: problem.terms[0].scores.shape[axis] - int(shape[axis])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from permsearch.bounds import widened
+from permsearch.bounds import stackable, widened
 from permsearch.certificates.certificate import Proof
 from permsearch.certificates.matching import MOST_COLUMNS, matching_limit, pair_proof
 from permsearch.certificates.partition import Limit, limits, obstacle
@@ -13,7 +13,7 @@ from permsearch.certificates.pricing import work
 from permsearch.domains import Free
 from permsearch.patterns import NM
 from permsearch.problem import Problem, Term
-from permsearch.stack import Piece, Stack
+from permsearch.stack import Piece, Stack, pieces
 from permsearch.stop import MaxSteps, Progress, StoppingCriterion
 
 _ANNEALED = 400  # steps for an order to begin with where none is given
@@ -33,6 +33,11 @@ def expected_seconds(stack: Stack) -> float:
     if obstacle(stack) is not None:
         return float("inf")
     return float(work(count, rows, stack.m) / _RATE + _PER_COLUMN * count)
+
+
+def tight_seconds(problem: Problem) -> float:
+    """Return about how long the first tight limits of all pieces take; infinite where none are."""
+    return sum(expected_seconds(piece.stack) for piece in pieces(problem, stackable(problem)))
 
 
 def good_order(stack: Stack) -> NDArray[np.int64]:

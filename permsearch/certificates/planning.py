@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from permsearch.stop import Progress, StoppingCriterion
 if TYPE_CHECKING:
     import numpy as np
 
-_PATIENCE = 3.0  # seconds for a piece where no criterion limits them
+_PATIENCE = 60.0  # seconds for a piece where no criterion limits them
 _CERTIFIED = {"partition", "matching", "row"}
 _PLAIN = {"row", "pair"}  # methods under which terms that are no pieces get their cheap limit
 
@@ -61,8 +61,8 @@ class Plan:
         row = Proof(piece.variable, piece.first, "row", cheap.value, slack=cheap.slack)
         if self._method == "row" or row.value == 0 or self._over():
             return row
-        found = self._tight(piece) or self._pair(piece)
-        return row if found is None or found.value >= row.value else found
+        found = [row, *self._better(piece)]
+        return min(found, key=lambda proof: proof.value)
 
     def limit(self, problem: Problem, term: Term) -> Bound:
         """Return the limit of a term that is not made of pieces; the cheap one without time."""
@@ -98,6 +98,19 @@ class Plan:
 
     def _over(self) -> bool:
         return self._stop is not None and self._stop(Progress(0, 0.0, 0.0, 0.0, 0))
+
+    def _better(self, piece: Piece) -> Iterator[Proof]:
+        """Yield limits that may be below the per-row one, the tight one last.
+
+        Where time is limited it may end the tight one without a result, or never come to it: the
+        pairwise one comes first then, so that more time never makes a limit worse.
+        """
+        limited = self._stop is not None
+        pair = self._pair(piece) if limited else None
+        tight = self._tight(piece)
+        if tight is None and not limited:
+            pair = self._pair(piece)
+        yield from (proof for proof in (pair, tight) if proof is not None)
 
     def _tight(self, piece: Piece) -> Proof | None:
         """Return a tight limit where one was asked for, or is expected to fit into the time."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 
 import click
 
-from permsearch.bounds import bound
+from permsearch.bounds import bound, tightened
 from permsearch.cli.group import Interrupted
 from permsearch.cli.options import (
     SecondsType,
@@ -27,8 +29,9 @@ from permsearch.io.select import Unusable, select
 from permsearch.io.source import TensorInfo, TensorSource
 from permsearch.patterns import Axis, Pattern
 from permsearch.provenance import provenance
+from permsearch.result import TIGHT
 from permsearch.rows import Row, result_row
-from permsearch.search_all import SearchOptions, tightened
+from permsearch.search_all import SearchOptions
 from permsearch.stop import StoppingCriterion
 
 _EXAMPLES = """\b
@@ -41,7 +44,11 @@ Examples:
 @click.command("bound", epilog=_EXAMPLES)
 @path_argument
 @problem_options
-@click.option("--seconds", type=SecondsType(), help="Stop each bound after S seconds.")
+@click.option(
+    "--seconds",
+    type=SecondsType(),
+    help="Stop each bound after S seconds; without it the tight kind is tried up to a minute long.",
+)
 @json_option
 @debug_option
 def bound_command(
@@ -70,6 +77,7 @@ def bound_command(
     quiet = json_file == "-"
     table = Table(BOUNDED, name_width([info.name for info in selection.chosen]), quiet=quiet)
     rows: list[Row] = []
+    loose: dict[str, float] = {}
     failed: list[Unusable] = []
     interrupted = False
     try:
@@ -77,15 +85,18 @@ def bound_command(
             for info in selection.chosen:
                 advance(info.name)
                 try:
-                    rows.append(_bounded(source, info, options, stop))
+                    row, seconds_needed = _bounded(source, info, options, stop)
                 except ScoresError as error:
                     failed.append(Unusable.of(info.name, error))
                 else:
-                    table.add({**rows[-1], "shape": info.shape})
+                    rows.append(row)
+                    loose.update(seconds_needed)
+                    table.add({**row, "shape": info.shape})
                 advance(info.name, done=info.size)
     except KeyboardInterrupt:
         interrupted = True
     table.show()
+    _tell_longest(loose)
     content = {
         "about": {"pattern": str(pattern), "source": source.where, **provenance()},
         "complete": not interrupted,
@@ -102,11 +113,27 @@ def bound_command(
 
 def _bounded(
     source: TensorSource, info: TensorInfo, options: SearchOptions, stop: StoppingCriterion | None
-) -> Row:
+) -> tuple[Row, dict[str, float]]:
+    """Return a tensor's row, and the seconds that its tight kind takes where that is missing."""
     from time import perf_counter, process_time
+
+    from permsearch.certificates.certify import tight_seconds
 
     wall, cpu = perf_counter(), process_time()
     result = options.search(source.read(info.name), info.name)
     limited = tightened(result, bound(result.problem, stop=stop))
     row = result_row(info.name, info.shape, limited, solver="none")
-    return {**row, "seconds": perf_counter() - wall, "cpu_seconds": process_time() - cpu}
+    needed = None if limited.bound_kind in TIGHT else tight_seconds(result.problem)
+    times = {"seconds": perf_counter() - wall, "cpu_seconds": process_time() - cpu}
+    return {**row, **times}, {info.name: needed} if needed and isfinite(needed) else {}
+
+
+def _tell_longest(loose: Mapping[str, float]) -> None:
+    """Say what the longest of the tight kinds that are missing would take."""
+    if loose:
+        name = max(loose, key=lambda name: loose[name])
+        click.echo(
+            f"{len(loose)} loose, for want of time: for {name} the tight kind takes about "
+            f"{loose[name]:.0f} s of CPU; give twice as much to --seconds.",
+            err=True,
+        )

@@ -33,24 +33,30 @@ START = Column("start", lambda row: share(row["baseline"]), 6)
 GAIN = Column("gain", lambda row: points(row["retained"] - row["baseline"]), 6)
 EFFICACY = Column("efficacy", lambda row: percent(row["efficacy"]), 8)
 BOUND = Column("bound", lambda row: share(row["bound"]), 6)
+MARKED_BOUND = Column("bound", lambda row: share(row["bound"]) + _loose(row), 12, left=True)
 KIND = Column("kind", lambda row: _kind(row["bound_kind"]), 15, left=True)
 SLACK = Column("slack", lambda row: f"{row['bound_slack']:.0e}", 6)
 CERTIFIED = Column("of gain", lambda row: percent(row["certified"]), 7)
 GAP = Column("gap", lambda row: percent(row["gap"]), 6)
+MARKED_GAP = Column("gap", lambda row: percent(row["gap"]) + _loose(row), 12, left=True)
 STEPS = Column("steps", lambda row: str(row["steps"]), 9)
 TIME = Column("cpu", lambda row: seconds(row["cpu_seconds"]), 9)
 STATUS = Column("status", lambda row: str(row["status"]), 9, left=True)
 OVER_WINDOW = Column("vs window", lambda row: times(row["gain_over_window"]), 9)
 COUNT = Column("tensors", lambda row: str(row["tensors"]), 7)
 
-SEARCHED = (TENSOR, SHAPE, RETAINED, START, GAIN, EFFICACY, BOUND, CERTIFIED, TIME, STATUS)
-COMPARED = (TENSOR, SHAPE, SOLVER, RETAINED, GAIN, EFFICACY, GAP, CERTIFIED, TIME, STATUS)
+SEARCHED = (TENSOR, SHAPE, RETAINED, START, GAIN, EFFICACY, MARKED_BOUND, CERTIFIED, TIME, STATUS)
+COMPARED = (TENSOR, SHAPE, SOLVER, RETAINED, GAIN, EFFICACY, MARKED_GAP, CERTIFIED, TIME, STATUS)
 SUMMARY = (SOLVER, COUNT, RETAINED, GAIN, EFFICACY, GAP, TIME, OVER_WINDOW)
 BOUNDED = (TENSOR, SHAPE, START, BOUND, KIND, SLACK, TIME)
 
 
 def _kind(kind: str) -> str:
     return kind if kind in TIGHT else f"{kind} (loose)"
+
+
+def _loose(row: Mapping[str, Any]) -> str:
+    return "" if row.get("bound_kind") in TIGHT else " loose"
 
 
 class Table:

@@ -94,7 +94,7 @@ class TensorSearch:
 
     def prepare(self, info: TensorInfo) -> None:
         """Compile what the search needs, where its own times should not count that."""
-        if self.options.stop is None and not streams(info, self.options):
+        if not streams(info, self.options):
             self.options.warm_up(self.source.read(info.name))
 
     def __call__(self, payload: TensorInfo | Sent) -> Part:

@@ -181,6 +181,27 @@ def test_stopped_early_leaves_a_valid_bound() -> None:
     assert ps.solve(problem, "anneal").score <= full.value
 
 
+def test_more_time_never_makes_a_bound_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tight limit that its time cuts off leaves the pairwise one, as if it had not been tried."""
+    problem = ps.single(ps.instances.gaussian(48, 40, seed=4), "2:4")
+    cheap = ps.bound(problem, "pair")
+    monkeypatch.setattr("permsearch.certificates.planning.partition_proof", lambda *_: None)
+    for method in ("auto", "partition"):
+        cut = ps.bound(problem, method, stop=ps.MaxSeconds(100))
+        assert (cut.kind, cut.value, cut.certificate) == ("pair", cheap.value, None)
+
+
+def test_without_a_limit_the_tight_kind_is_taken() -> None:
+    """The weights that the pages speak of are expected to take less than is granted by default."""
+    from permsearch.certificates.certify import expected_seconds
+    from permsearch.certificates.planning import _PATIENCE
+
+    for shape in ((384, 384), (1536, 384)):
+        problem = ps.single(np.ones(shape, np.float32), "2:4")
+        (piece,) = pieces(problem, ("cols",))
+        assert expected_seconds(piece.stack) < _PATIENCE
+
+
 def test_methods_say_what_they_cannot_bound() -> None:
     """A method asked for by name is refused with a reason and a way out."""
     wide = ps.single(np.ones((2, 64)), "8:16")
