@@ -30,7 +30,7 @@ from sparsekernels.formats import (
 from sparsekernels.formats.text import dump_text, load_text
 from sparsekernels.functional import addmm, conv2d, linear
 from sparsekernels.modules import SparseConv2d, SparseLinear
-from sparsekernels.swap import Swapped, swap_modules_
+from sparsekernels.swap import Swapped, Swaps, swap_modules_
 
 __all__ = [
     "BlockWeight",
@@ -46,6 +46,7 @@ __all__ = [
     "SparseConv2d",
     "SparseLinear",
     "Swapped",
+    "Swaps",
     "TileWiseWeight",
     "VNMWeight",
     "VectorWiseWeight",

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from permsearch.errors import FileError
+from pruning.errors import ExportError
 from pruning.exports.job import Exported, Job
 from pruning.exports.layers import MaskedLayer
 
@@ -39,8 +40,12 @@ def write(job: Job) -> Exported:
         except sk.KernelError as error:
             left[layer.name] = str(error)
     entries = {layer.module: _entry(layer) for layer in job.layers if layer.name in packed}
-    if job.model is not None:
-        for line in sk.swap_modules_(job.model, entries):
+    if job.model is not None and entries:
+        try:
+            swaps = sk.swap_modules_(job.model, entries)
+        except sk.PackError as error:
+            raise ExportError(f"{job.target}: {error}") from error
+        for line in swaps:
             if line.reason:  # the weight packs, the layer has no counterpart
                 name = next(n for n in packed if n == f"{line.name}.weight")
                 left[name] = line.reason

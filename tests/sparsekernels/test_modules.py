@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import permsearch as ps
+import pruning
 import sparsekernels as sk
 from tests.sparsekernels import drawn
 
@@ -95,9 +96,27 @@ def test_other_layers_have_no_counterpart() -> None:
     )
     held = SimpleNamespace(mask=torch.ones(8, 8).bool(), pattern="8:8")
     conv = SimpleNamespace(mask=torch.ones(8, 4, 1, 1).bool(), pattern="4:4")
-    told = sk.swap_modules_(model, {"e": held, "c": conv})
+    model["l"] = nn.Linear(8, 4)
+    linear = SimpleNamespace(mask=torch.tensor([[True, True, False, False] * 2] * 4), pattern="2:4")
+    told = sk.swap_modules_(model, {"e": held, "c": conv, "l": linear})
     assert "Embedding has no packed counterpart" in told[0].reason
     assert "padding_mode='circular'" in told[1].reason
+    assert repr(told).startswith("1 of 3 layers are packed\ne: 8:8, dense: ")
+    assert "l: 2:4, " in str(told)
+
+
+def test_nothing_swapped_is_an_error(network: nn.Sequential) -> None:
+    """Masks that are still attached, or names that match nothing, are told with the way out."""
+    bundle = bundle_of(network)
+    del bundle["0.weight"]
+    masks = {f"{name}.weight": held.mask for name, held in bundle.items()}
+    pruning.attach_masks_(network, masks)
+    with pytest.raises(sk.PackError, match=r"none of 2.*1 more.*pruning\.detach_masks_\(model\)"):
+        sk.swap_modules_(network, bundle)
+    pruning.detach_masks_(network)
+    with pytest.raises(sk.PackError, match="no entry whose name matches nobody"):
+        sk.swap_modules_(network, bundle, only=["nobody"])
+    assert not any(line.reason for line in sk.swap_modules_(network, bundle))
 
 
 def test_layers_copy_pickle_and_load() -> None:
