@@ -70,16 +70,25 @@ class PruneResult:
 
     def __str__(self) -> str:
         lines = [f"{self.density:.1%} of the weights are left"]
-        for name, entry in self.bundle.items():
-            row = entry.record
-            error = row.get("output_error")
-            told = f", output error {error:.4f}" if error is not None else ""
-            lines.append(
-                f"{name}: {row['pattern']}, kept {row['retained']:.4f} of its scores "
-                f"({row['baseline']:.4f} unordered){told}"
-            )
+        lines += [self._line(name, entry.record) for name, entry in self.bundle.items()]
         lines += [f"{name}: skipped, {why}" for name, why in self.plan.skipped.items()]
         return "\n".join(lines)
+
+    def _line(self, name: str, row: Mapping[str, Any]) -> str:
+        """Return what became of a weight; shares of scores only where they chose its mask."""
+        told = f"{name}: {row['pattern']} by {row['method']}"
+        if self._chosen_by_scores(name, row):
+            kept, before = row["retained"], row["baseline"]
+            told += f", kept {kept:.4f} of its scores ({before:.4f} unordered)"
+        error = row.get("output_error")
+        return told if error is None else f"{told}, output error {error:.4f}"
+
+    def _chosen_by_scores(self, name: str, row: Mapping[str, Any]) -> bool:
+        """Decide whether the mask is the best one of the scores that orders were searched by."""
+        later = self.bundle.settings.get("calibration") == "sequential"
+        if later and score_kind(row["scores"]).needs != "nothing":
+            return False  # by scores of the pruned net's inputs
+        return not self.plan.by_base()[name][0].rule.chooses
 
 
 def prune(

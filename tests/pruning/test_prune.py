@@ -101,6 +101,27 @@ def test_fitted_weights_come_by_an_export(method: str, tmp_path: Path) -> None:
     after.apply_(model)  # nor this
 
 
+@pytest.mark.parametrize(
+    ("method", "calibration", "comparable"),
+    [
+        ("mask", "together", True),
+        ("refit", "together", True),
+        ("refit", "sequential", False),
+        ("sparsegpt+refit", "together", False),
+    ],
+)
+def test_shares_are_told_where_they_chose_the_mask(
+    method: str, calibration: str, comparable: bool
+) -> None:
+    """What another criterion chose is not held against the scores that orders were searched by."""
+    model, own = block(), {**recipe(method), "calibration": calibration}
+    result = pruning.prune(model, own, example_inputs=data()[:3], calibration=[data()])
+    [line] = [line for line in str(result).splitlines() if line.startswith("up.weight")]
+    assert line.startswith(f"up.weight: 2:4 by {method}")
+    assert ("unordered" in line) == comparable
+    assert ("output error" in line) == (method != "mask")
+
+
 @pytest.mark.parametrize("solver", ["none", "auto"])
 def test_compensation_and_refits_help(solver: str) -> None:
     """With the same orders, outputs stray less with SparseGPT, and less again with the refit."""
