@@ -40,6 +40,7 @@ from permsearch.patterns import (
 )
 from permsearch.problem import Problem, Solution, Term, random_solution
 from permsearch.result import SearchResult, Status, TracePoint
+from permsearch.saving import save_bundle
 from permsearch.search_all import search_all
 from permsearch.solve import search, single, solve
 from permsearch.solvers.base import Solver
@@ -126,6 +127,7 @@ __all__ = [
     "magnitude",
     "parse_pattern",
     "random_solution",
+    "save_bundle",
     "search",
     "search_all",
     "single",

@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 
 from permsearch.compare import compare_tensor, warm_up_all
 from permsearch.errors import ScoresError
-from permsearch.io.bundle_writer import packed
 from permsearch.io.fingerprint import fingerprint
 from permsearch.io.parts import Part
 from permsearch.io.select import Skipped, Unusable
 from permsearch.io.source import TensorInfo, TensorSource
 from permsearch.jobs.task import Task
-from permsearch.result import SearchResult
-from permsearch.rows import result_row
+from permsearch.saving import result_part
 from permsearch.search_all import SearchOptions
 from permsearch.solvers.base import Solver
 from permsearch.streaming.tensor import TensorRows, streams, tensor_part
@@ -105,14 +103,7 @@ class TensorSearch:
         if streams(info, self.options):
             return tensor_part(self.source, info, self.options, weight)
         result = self.options.search(weight, info.name)
-        record = {
-            **result_row(info.name, info.shape, result, solver=str(self.options.solver)),
-            "shape": info.shape,
-            "dtype": info.dtype,
-            "axis": 1,
-            "sha256": fingerprint(weight),
-        }
-        return packed(record, result.mask, _orders(result))
+        return result_part(info, weight, result, solver=str(self.options.solver))
 
 
 def _read(source: TensorSource, payload: TensorInfo | Sent) -> tuple[TensorInfo, NDArray[Any]]:
@@ -120,16 +111,6 @@ def _read(source: TensorSource, payload: TensorInfo | Sent) -> tuple[TensorInfo,
     if isinstance(payload, Sent):
         return payload.info, payload.weight
     return payload, source.read(payload.name)
-
-
-def _orders(result: SearchResult) -> dict[str, NDArray[Any] | None]:
-    """Return the orders to store: those of the axes that were searched, and the tiles' own."""
-    (term,) = result.problem.terms
-    return {
-        "rows": None if term.rows is None else result.rows,
-        "cols": None if term.cols is None else result.cols,
-        "tiles": result.tiles.get(0),
-    }
 
 
 @dataclass(frozen=True, slots=True)
