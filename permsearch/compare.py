@@ -26,7 +26,7 @@ from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
 from permsearch.stop import MaxCpuSeconds, MaxSeconds, MaxSteps, StoppingCriterion
 from permsearch.streaming.tensor import TensorRows, search_tensor, streams
-from permsearch.summary import summarise
+from permsearch.summary import summarise, table_text
 
 # The published search of a pattern, by its kind.
 _PUBLISHED: dict[type, str] = {NM: "window", VectorWise: "kmeans", Block: "tetris", HiNM: "gyro"}
@@ -59,6 +59,18 @@ class Comparison:
     about: Mapping[str, Any] = field(default_factory=dict)
     by_steps: bool = False
     unfinished: str | None = None
+
+    def __repr__(self) -> str:
+        tensors, solvers = ({row[key] for row in self.rows} for key in ("tensor", "solver"))
+        left = f", {len(self.skipped)} skipped" if self.skipped else ""
+        return f"<Comparison: {len(tensors)} tensors, {len(solvers)} solvers{left}>"
+
+    def __str__(self) -> str:
+        """Return a line per tensor and solver, then one per solver, and what was skipped."""
+        lines = table_text(self.rows)
+        if len({row["tensor"] for row in self.rows}) > 1:
+            lines += ["", *table_text(self.summary())]
+        return "\n".join([*lines, *(f"{skip.name}: {skip.reason}" for skip in self.skipped)])
 
     def summary(self) -> list[Row]:
         """Return one row per solver: see `permsearch.summary.summarise`."""

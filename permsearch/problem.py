@@ -19,6 +19,8 @@ from permsearch.errors import OrderError, PatternError, ProblemError, unknown
 from permsearch.orders import Order, as_order, identity
 from permsearch.patterns import Axis, Mask, Pattern, Private, Scores, parse_pattern
 
+_SHOWN = 12  # variables, and terms, that a printed problem names
+
 Solution: TypeAlias = Mapping[str, Order]
 TileOrders: TypeAlias = Mapping[int, NDArray[np.int64]]
 """Orders that the tiles of a pattern keep for themselves, by position of the term."""
@@ -83,6 +85,12 @@ class Term:
         for field, value in zip(self.__slots__, (checked, parsed, rows, cols, name), strict=True):
             object.__setattr__(self, field, value)
 
+    def __repr__(self) -> str:
+        size = " x ".join(map(str, self.scores.shape))
+        axes = (("rows", self.rows), ("cols", self.cols))
+        names = [f", {axis}={name!r}" for axis, name in axes if name is not None]
+        return f"<Term {self.name!r}: {self.pattern} on {size}{''.join(names)}>"
+
     def variable(self, axis: Axis) -> str | None:
         """Return the name of the variable on an axis."""
         return self.rows if axis == "rows" else self.cols
@@ -134,6 +142,17 @@ class Term:
 
 def _order(solution: Solution, name: str | None, size: int) -> Order:
     return identity(size) if name is None or name not in solution else solution[name]
+
+
+def _items(domain: Domain) -> str:
+    runs = len(domain.segments)
+    return f"{size_of(domain)} items{f' in {runs} segments' if runs > 1 else ''}"
+
+
+def _some(lines: list[str]) -> list[str]:
+    """Return what fits half a page of lines, and how many there are besides."""
+    more = len(lines) - _SHOWN
+    return lines if more <= 1 else [*lines[:_SHOWN], f"  ... and {more} more"]
 
 
 def _check_domain(name: str, domain: object) -> None:
@@ -203,6 +222,22 @@ class Problem:
             _check_domain(name, domain)
         for position, term in enumerate(self.terms):
             self._check_term(term, term.name or f"term {position}")
+
+    def __repr__(self) -> str:
+        patterns = ", ".join(dict.fromkeys(str(term.pattern) for term in self.terms))
+        told = f" of {patterns}" if patterns else ""
+        return f"<Problem: {len(self.terms)} terms{told} on {len(self.domains)} variables>"
+
+    def __str__(self) -> str:
+        """Return a page at most: variables with the number of their items, and terms."""
+        no_use = ", which no term depends on"
+        wanted = frozenset[str]().union(*(term.sensitive for term in self.terms))
+        variables = [
+            f"  {name}: {_items(domain)}{'' if name in wanted else no_use}"
+            for name, domain in self.domains.items()
+        ]
+        terms = [f"  {str(term)[1:-1]}" for term in self.terms]
+        return "\n".join([repr(self)[1:-1], *_some(variables), *_some(terms)])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Problem, (dict(self.domains), self.terms)

@@ -60,3 +60,23 @@ def _relative_gain(
         if row["tensor"] in reference and _gain(reference[row["tensor"]]) > 0
     ]
     return median(ratios) if ratios else None
+
+
+def table_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return rows of a comparison, or of its summary, as aligned lines under a heading."""
+    from permsearch.report.text import clean, percent, seconds, share
+
+    told = [("tensor", "solver", "retained", "start", "efficacy", "gap", "cpu")]
+    for row in rows:
+        name = row.get("tensor", f"{row.get('tensors')} tensors")
+        shares = (share(row["retained"]), share(row["baseline"]))
+        parts = (percent(row["efficacy"]), percent(row["gap"]), seconds(row["cpu_seconds"]))
+        told.append((clean(name), str(row["solver"]), *shares, *parts))
+    widths = [max(map(len, column)) for column in zip(*told, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if place < 2 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in told
+    ]

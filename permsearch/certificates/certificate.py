@@ -68,6 +68,9 @@ class Proof:
     weights: NDArray[np.float64] = field(default_factory=_none)
     slack: float = 0.0
 
+    def __repr__(self) -> str:
+        return f"<Proof: {self.variable!r} from {self.first}, {self.kind} limit {self.value:.6g}>"
+
     def about(self) -> dict[str, Any]:
         """Return the numbers and words, without the arrays."""
         return {
@@ -98,6 +101,11 @@ class Certificate:
     value: float
     fingerprint: str
     proofs: tuple[Proof, ...]
+
+    def __repr__(self) -> str:
+        pieces = f"{len(self.proofs)} proof{'' if len(self.proofs) == 1 else 's'}"
+        told = f"{self.kind} limit {self.value:.6g}, {pieces}"
+        return f"<Certificate: {told}, of problem {self.fingerprint[:12]}…>"
 
     def verify(self, problem: Problem) -> Bound:
         """Return the limit, computed anew from the scores and the duals.

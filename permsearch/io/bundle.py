@@ -129,6 +129,12 @@ class BundleEntry:
     tiles: NDArray[np.int64] | None
     record: Record
 
+    def __repr__(self) -> str:
+        size = " x ".join(map(str, self.mask.shape))
+        axes = [axis for axis in ("rows", "cols", "tiles") if getattr(self, axis) is not None]
+        ordered = f", orders of {' and '.join(axes)}" if axes else ""
+        return f"<BundleEntry {self.name!r}: {self.pattern} on {size}{ordered}>"
+
 
 class MaskBundle(Mapping[str, BundleEntry]):
     """A bundle's tensors by name, read when asked for.
