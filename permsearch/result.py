@@ -30,7 +30,8 @@ class Status(Enum):
         same call with more time returns the same. Another solver, seed or start may well find
         more, and so may `anneal` and `auto` with more time: their longer schedules end elsewhere.
     STOPPED
-        The criterion or the end of the solver's schedule came first.
+        The criterion or the end of the solver's schedule came first; the solver `none`, which does
+        nothing, always ends so.
     """
 
     OPTIMAL = "optimal"  #: proven: no legal order retains more
@@ -91,7 +92,8 @@ class SearchResult:
         Extras. `padding` and `row_padding` are the numbers of zero columns and rows that `pad`
         appended; the orders name them by the numbers from the weight's own counts on. `tiles`
         holds the orders that a pattern's tiles keep for themselves, by the term's position; `note`
-        says that no published kernel takes the pattern's V.
+        says that no published kernel takes the pattern's V. `methods` are the short names of the
+        solvers that `auto` chose, in the order they ran.
     """
 
     problem: Problem
@@ -205,9 +207,12 @@ class SearchResult:
         added = zip(PADDING, ("row", "column"), strict=True)
         zeros = [counted(n, axis) for key, axis in added if (n := self.details.get(key, 0))]
         padded = f", {' and '.join(zeros)} added" if zeros else ""
+        chosen = self.details.get("methods", ())
+        by = f" by {', '.join(chosen)}" if chosen else ""
         return (
-            f"{self.solver}: retained {self.retained:.5f} (start {self.share(self.baseline):.5f}, "
-            f"{self.bound_kind} bound {self.share(self.bound):.5f}), efficacy "
+            f"{self.solver}{by}: retained {self.retained:.5f} "
+            f"(start {self.share(self.baseline):.5f}, {self.bound_kind} bound "
+            f"{self.share(self.bound):.5f}), efficacy "
             f"{100 * self.efficacy:.1f} %, {self.status} after {self.steps} steps in "
             f"{self.runtime:.2f} s{padded}"
         )

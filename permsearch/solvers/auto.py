@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from numpy.typing import ArrayLike, NDArray
 
 from permsearch.patterns import (
+    NM,
     VNM,
     Block,
     HiNM,
@@ -47,6 +48,7 @@ _PREFERRED: dict[type, str] = {
     VNM: "vnm",
     HiNM: "hinm",
 }
+_NAMES = {Exhaustive: "exhaustive", Matching: "matching", Anneal: "anneal"}
 # What a step costs for an entry of the weights, in multiples of annealing's, about: it sets how
 # many steps the parts of one problem get, and has to be the same on every machine.
 _PRICES = {"shuffle": 4, "blocks": 60, "hinm": 120, "vnm": 700, "transposable": 1200}
@@ -66,9 +68,9 @@ class Auto(ColumnSolver):
       share an axis): `local`, with 20,000 steps at most.
 
     Steps are those of the method that is used; without a criterion each method has its own
-    default. Where a problem needs several methods they run one after another, those of cheap steps
-    first. Of N steps the first method does N divided by the number of methods, and the others as
-    many of theirs as cost about the same.
+    default. A result names the methods in its ``details["methods"]``. Where a problem needs several
+    they run one after another, those of cheap steps first. Of N steps the first method does N
+    divided by the number of methods, and the others as many of theirs as cost about the same.
     """
 
     scheduled: ClassVar[bool] = True
@@ -96,8 +98,9 @@ class Auto(ColumnSolver):
         if len(ways) == 1:
             only = ways[0]
             found = only.solve(only.default_stop if stop is None else stop, start, seed)
-            return replace(found, solver=str(self))
-        return _in_parts(self, problem, ways, stop, start, seed)
+            return _told(replace(found, solver=str(self)), ways)
+        ways.sort(key=lambda way: way.price)
+        return _told(_in_parts(self, problem, ways, stop, start, seed), ways)
 
     def _run(
         self, stack: Stack, order: NDArray[np.int64], rng: np.random.Generator, budget: Budget
@@ -109,6 +112,7 @@ class Auto(ColumnSolver):
 class _Way:
     """A method and the part of a problem that it searches."""
 
+    methods: tuple[str, ...]  # short names
     default_stop: StoppingCriterion
     solve: Callable[[StoppingCriterion, Start, int], SearchResult]
     price: int  # what a step costs, about
@@ -122,6 +126,12 @@ class _Way:
     def limited(self, stop: StoppingCriterion) -> StoppingCriterion:
         """Return a criterion that ends no later than the way has to."""
         return stop if self.most is None else AnyOf(MaxSteps(self.most), stop)
+
+
+def _told(result: SearchResult, ways: list[_Way]) -> SearchResult:
+    """Return a result that names the methods, in the order they ran."""
+    names = dict.fromkeys(name for way in ways for name in way.methods)
+    return replace(result, details={**result.details, "methods": tuple(names)}) if names else result
 
 
 def _ways(auto: Auto, problem: Problem) -> list[_Way]:
@@ -156,7 +166,20 @@ def _columns(auto: Auto, problem: Problem, variables: set[str]) -> _Way:
         return solve_columns(auto, problem, stop=stop, start=start, seed=seed, variables=variables)
 
     terms = [term for name in variables for term in problem.terms_on(name)]
-    return _Way(auto.default_stop, run, _COLUMNS_PRICE * _entries(terms))
+    methods = _column_methods(problem, variables)
+    return _Way(methods, auto.default_stop, run, _COLUMNS_PRICE * _entries(terms))
+
+
+def _column_methods(problem: Problem, variables: set[str]) -> tuple[str, ...]:
+    """Return the names of the methods for those variables' stacks; none where no order matters."""
+    found: dict[str, None] = {}
+    for name in sorted(variables):
+        pattern, domain = next(problem.terms_on(name)).pattern, problem.domains[name]
+        assert isinstance(pattern, NM)
+        for columns in domain.segments if domain.width == 1 else ():
+            if columns > pattern.m:
+                found[_NAMES[type(method_for(columns, pattern.m))]] = None
+    return tuple(found)
 
 
 def _matrices(name: str, problem: Problem, terms: list[int]) -> _Way:
@@ -167,7 +190,7 @@ def _matrices(name: str, problem: Problem, terms: list[int]) -> _Way:
         return solve_matrices(solver, problem, stop=stop, start=start, seed=seed, terms=terms)
 
     price = _PRICES[name] * _entries([problem.terms[index] for index in terms])
-    return _Way(solver.default_stop, run, price)
+    return _Way((name,), solver.default_stop, run, price)
 
 
 def _swaps(problem: Problem, variables: set[str]) -> _Way:
@@ -178,7 +201,7 @@ def _swaps(problem: Problem, variables: set[str]) -> _Way:
 
     terms = [term for name in variables for term in problem.terms_on(name)]
     price = _SWAPS_PRICE * _entries(terms)
-    return _Way(MaxSteps(_LOCAL_STEPS), run, price, _LOCAL_STEPS)
+    return _Way(("local",), MaxSteps(_LOCAL_STEPS), run, price, _LOCAL_STEPS)
 
 
 def _entries(terms: list[Term]) -> int:
@@ -194,12 +217,11 @@ def _in_parts(
     start: Start,
     seed: int,
 ) -> SearchResult:
-    """Search the parts one after another, each in its share of the budget.
+    """Search the parts one after another, cheap ones first, each in its share of the budget.
 
     The part that the clock stops sets the pace: steps of that price are all the later ones go by,
     so that as many steps repeat the run.
     """
-    ways = sorted(ways, key=lambda way: way.price)
     share = None if stop is None else Share(stop, len(ways))
     steps = None if share is None else share.horizon.steps
     work = None if steps is None else steps * ways[0].price

@@ -85,3 +85,30 @@ def test_a_proven_part_bounds_the_whole_at_any_scale(power: int) -> None:
     assert best.score > short.score
     assert short.bound >= best.score
     assert short.status is not ps.Status.OPTIMAL
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shape", "methods"),
+    [
+        ("2:4", (8, 16), ("exhaustive",)),
+        ("1:2", (8, 32), ("matching",)),
+        ("2:4", (8, 32), ("anneal",)),
+        ("2:4", (8, 4), ()),
+        ("block:4x4@0.5", (8, 32), ("blocks",)),
+        ("unstructured@0.5", (8, 32), ()),
+    ],
+)
+def test_a_result_tells_the_methods(
+    pattern: str, shape: tuple[int, int], methods: tuple[str, ...]
+) -> None:
+    """What was chosen stands in the details and in the line that a result prints."""
+    found = ps.search(ps.instances.gaussian(*shape, seed=0), pattern, stop=ps.MaxSteps(2))
+    assert found.details.get("methods", ()) == methods
+    assert ("Auto() by" in str(found)) == bool(methods)
+    assert all(name in str(found) for name in methods)
+
+
+def test_several_methods_are_told_in_their_order() -> None:
+    """Of a problem with two methods both are named, the one of cheaper steps first."""
+    found = ps.solve(mixed("2:4", "block:4x4@0.5", (8, 32)), stop=ps.MaxSteps(4))
+    assert found.details["methods"] == ("anneal", "blocks")
