@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,27 @@ def names() -> dict[str, object]:
     for block in blocks_of(pages()["extending.md"])[:2]:
         exec(compile(block, "extending.md", "exec"), found)
     return found
+
+
+def sections() -> dict[str, str]:
+    """Return the Python of each section of the page, by its heading."""
+    text = pages()["extending.md"].read_text(encoding="utf-8")
+    found = {}
+    for section in text.split("\n## ")[1:]:
+        blocks = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+        if blocks:
+            found[section.partition("\n")[0]] = "\n".join(blocks)
+    return found
+
+
+@pytest.mark.parametrize("heading", list(sections()))
+def test_each_example_stands_alone(heading: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An example imports all that it uses: none leans on the one before."""
+    from pruning.rules import RULES
+
+    monkeypatch.setattr("pruning.interpret.RULES", known := dict(RULES))
+    monkeypatch.setattr("pruning.rules.RULES", known)
+    exec(compile(sections()[heading], heading, "exec"), {"__name__": "__main__"})
 
 
 def test_the_solver_finds_something(names: dict[str, object]) -> None:
