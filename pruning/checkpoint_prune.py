@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,7 +31,9 @@ from pruning.scores import magnitude
 _ENTRIES = 1 << 24  # of the rows whose masks are made at once
 
 
-def prepare(folder: Path, recipe: Recipe) -> tuple[Job, PrunePlan]:
+def prepare(
+    folder: Path, recipe: Recipe, outputs: Literal["pin", "free"] = "pin"
+) -> tuple[Job, PrunePlan]:
     """Return the job of a folder and what a recipe comes to for it; no numbers are read.
 
     Raises
@@ -50,7 +52,7 @@ def prepare(folder: Path, recipe: Recipe) -> tuple[Job, PrunePlan]:
         raise RecipeError(
             f"weigh = {recipe.weigh!r} is for pruning.prune in Python; this command adds scores up."
         )
-    job = Job.open(folder, None)
+    job = Job.open(folder, None, outputs=outputs)
     plan = plan_pruning(job.network, recipe)
     ordered = {layer.tensor for layer in plan.layers if layer.rule.permute}
     drafts = tuple(draft for draft in plan.search.drafts if draft.tensor in ordered)

@@ -20,7 +20,8 @@ from permsearch.cli.options import (
     limit_options,
 )
 from permsearch.patterns import Pattern
-from pruning.group_cli import group_options, searching, show_dry_run, write_reports
+from pruning.dry_run import OUTPUT, free_outputs_hint, planned_text
+from pruning.group_cli import group_options, outputs_option, searching, show_dry_run, write_reports
 from pruning.job_cli import Asked, GroupJob, job_options, split_options
 
 _EXAMPLES = """\b
@@ -57,11 +58,7 @@ Examples:
 @job_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The new folder.")
-@click.option(
-    "--free-outputs",
-    is_flag=True,
-    help="Let the last axis of the outputs move as well (for embeddings that are only compared).",
-)
+@outputs_option
 @click.option("--dry-run", is_flag=True, help="Only tell groups and layers; write nothing.")
 @click.option("--html", type=OutputType(), metavar="FILE", help="Write the report as a page.")
 @json_option
@@ -107,8 +104,7 @@ def permute_command(
     job = Job.open(model, patterns, gather, "free" if free_outputs else "pin")
     options = searching(solver, stop, seed, **where)
     if dry_run:
-        text = "\n".join([job.network.summary(), *map(str, job.plan.layers)])
-        show_dry_run(job, options, text, json_file)
+        show_dry_run(job, options, planned_text(job.network, job.plan), json_file)
         return
     assert out is not None
     settings = {
@@ -142,7 +138,7 @@ def _told(content: dict[str, Any], out: Path) -> str:
     lines = [
         f"kept {total['baseline']:.5f} before, {total['retained']:.5f} after "
         f"({total['bound_kind']} bound {total['bound']:.5f})",
-        f"{len(content['groups'])} groups; {len(layers)} weights: {counts}",
+        f"{len(content['groups'])} groups{_idle(content)}; {len(layers)} weights: {counts}",
     ]
     for cost in content["gathers"]:
         lines.append(
@@ -156,4 +152,11 @@ def _told(content: dict[str, Any], out: Path) -> str:
             f"outputs unchanged: {proof['difference']:.1e} relative, {proof['runs']} inputs, "
             f"{proof['resized']} of them of other sizes, {proof['dtype']}"
         )
+    pinned = sum(OUTPUT in layer["reason"] for layer in layers if layer["state"] == "left")
+    lines += free_outputs_hint(pinned)
     return "\n".join([*lines, f"wrote {out}"])
+
+
+def _idle(content: dict[str, Any]) -> str:
+    idle = sum("retained" not in group for group in content["groups"])
+    return f", of which {idle} have no effect on this pattern" if idle else ""

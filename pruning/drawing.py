@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +15,49 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-def summary(network: Network) -> str:
-    """Return a page of text: every group with its members, every pin with its reasons."""
-    return "\n".join(_lines(network))
+ALIKE = 3  # so many that differ in numbers of layers alone are still told one by one
+_NUMBER = re.compile(r"(?<!\w)\d+(?=(?:\.\d+)*\.[A-Za-z_])")
 
 
-def _lines(network: Network) -> Iterator[str]:
+def summary(network: Network, *, every: bool = False, matter: Collection[str] | None = None) -> str:
+    """Return a page of text: groups with their members, pins with their reasons.
+
+    Parameters
+    ----------
+    every
+        Whether those that differ in numbers of layers alone are told one by one.
+    matter
+        The groups that a pattern is sensitive to, if there is one; others are marked.
+    """
+    return "\n".join(_lines(network, every=every, matter=matter))
+
+
+def folded(texts: Iterable[str], *, every: bool = False) -> Iterator[str]:
+    """Yield texts; of more than three that differ in numbers of layers alone, the first."""
+    texts = list(texts)
+    counts = Counter(_NUMBER.sub("*", text) for text in texts)
+    done = set()
+    for text in texts:
+        key = _NUMBER.sub("*", text)
+        if every or counts[key] <= ALIKE:
+            yield text
+        elif key not in done:
+            done.add(key)
+            first, *rest = text.split("\n")
+            more = f"{first} (and {counts[key] - 1} more like it, of other layers)"
+            yield "\n".join([more, *rest])
+
+
+def _lines(network: Network, *, every: bool, matter: Collection[str] | None) -> Iterator[str]:
     yield str(network)
+    groups = []
     for group in network.groups:
-        yield f"  {group}"
-        yield from (f"    {member}" for member in group.members)
-    for pin in network.pins:
-        yield f"  {pin}"
+        idle = matter is not None and group.name not in matter
+        mark = ", no effect on this pattern" if idle else ""
+        members = [f"    {member}" for member in group.members]
+        groups.append("\n".join([f"  {group}{mark}", *members]))
+    yield from folded(groups, every=every)
+    yield from folded((f"  {pin}" for pin in network.pins), every=every)
     for alias, name in network.aliases.items():
         yield f"  {alias} is {name}"
     for name in network.unread:

@@ -7,9 +7,33 @@ from collections.abc import Sequence
 from typing import Any
 
 from permsearch.planning.speed import Speed
+from pruning.drawing import folded, summary
+from pruning.formulate import Plan
 from pruning.group_tasks import GroupPlan
+from pruning.network import Network
 
 _GIB = 1 << 30
+
+OUTPUT = "model output"  # why what the model returns stays where it is
+
+
+def planned_text(network: Network, planned: Plan) -> str:
+    """Return groups and pins, what becomes of each weight, and what could be done about it."""
+    matter = {name for draft in planned.drafts for name in draft.variables}
+    weights = folded(str(layer) for layer in planned.layers)
+    left = [layer for layer in planned.layers if layer.state == "left"]
+    hint = free_outputs_hint(sum(OUTPUT in layer.reason for layer in left))
+    return "\n".join([summary(network, matter=matter), *weights, *hint])
+
+
+def free_outputs_hint(pinned: int) -> list[str]:
+    """Return a line on the weights that no order reaches because of the model's output, if any."""
+    if not pinned:
+        return []
+    return [
+        f"{pinned} weights are left because the model returns the channels that they read; where "
+        "outputs are only compared with each other (embeddings), --free-outputs lets these move"
+    ]
 
 
 def told(plans: Sequence[GroupPlan], speed: Speed, nbytes: int) -> str:

@@ -45,6 +45,13 @@ _OPTIONS = (
 )
 
 
+outputs_option = click.option(
+    "--free-outputs",
+    is_flag=True,
+    help="Let the last axis of the outputs move as well (for embeddings that are only compared).",
+)
+
+
 def group_options(function: _Function) -> _Function:
     """Add the options to a command."""
     for option in reversed(_OPTIONS):

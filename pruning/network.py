@@ -214,11 +214,15 @@ class Network:
 
         draw(self, path)
 
-    def summary(self) -> str:
-        """Return a page of text: every group with its members, every pin with its reasons."""
+    def summary(self, *, every: bool = False) -> str:
+        """Return a page of text: groups with their members, pins with their reasons.
+
+        Of more than three that differ in numbers of layers alone, only the first is told, with how
+        many there are; with `every`, all.
+        """
         from pruning.drawing import summary
 
-        return summary(self)
+        return summary(self, every=every)
 
     def __str__(self) -> str:
         return (

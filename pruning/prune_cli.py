@@ -16,7 +16,8 @@ from permsearch.cli.options import (
     debug_option,
     json_option,
 )
-from pruning.group_cli import group_options, searching, show_dry_run, write_reports
+from pruning.dry_run import OUTPUT, free_outputs_hint
+from pruning.group_cli import group_options, outputs_option, searching, show_dry_run, write_reports
 from pruning.job_cli import Asked, GroupJob, job_options, split_options
 
 _EXAMPLES = """\b
@@ -37,6 +38,7 @@ Examples:
     help="A TOML recipe, or one pattern for all layers.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The new folder.")
+@outputs_option
 @group_options
 @job_options
 @click.option("--dry-run", is_flag=True, help="Only tell what the recipe comes to; write nothing.")
@@ -48,6 +50,7 @@ def prune_command(
     model: Path,
     recipe: str,
     out: Path | None,
+    free_outputs: bool,
     dry_run: bool,
     json_file: str | None,
     html: str | None,
@@ -70,13 +73,17 @@ def prune_command(
     if out is not None:
         asked.check_out(model, out)
     own = as_recipe(recipe)
-    job, plan = prepare(model, own)
+    job, plan = prepare(model, own, "free" if free_outputs else "pin")
     options = searching(own.solver, own.stop, own.seed, **where)
     if dry_run:
-        show_dry_run(job, options, str(plan), json_file)
+        left = [layer for layer in plan.layers if layer.state == "left"]
+        hint = free_outputs_hint(sum(OUTPUT in layer.note for layer in left))
+        show_dry_run(job, options, "\n".join([str(plan), *hint]), json_file)
         return
     assert out is not None
     settings = {"recipe": hashlib.sha256(repr(own).encode()).hexdigest()[:16]}
+    if free_outputs:
+        settings["outputs"] = "free"
     with GroupJob("prune", model, out, settings, asked) as kept:
         if asked.share is not None:
             kept.do_share(*job.work(options))
@@ -104,4 +111,5 @@ def _told(report: Mapping[str, Any]) -> str:
         f"of {len(report['pruned'])} weights; {len(skipped)} skipped, {len(report['dense'])} dense"
     ]
     lines += [f"skipped {skip['tensor']}: {skip['reason']}" for skip in skipped]
-    return "\n".join(lines)
+    left = [row for row in report["pruned"] if row["state"] == "left"]
+    return "\n".join([*lines, *free_outputs_hint(sum(OUTPUT in row["note"] for row in left))])

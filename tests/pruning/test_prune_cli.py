@@ -151,3 +151,12 @@ def test_masks_by_rows_are_those_of_the_whole(
             assert one[key] == pytest.approx(other[key], rel=1e-12)
         assert one["bound"] == pytest.approx(other["bound"], rel=1e-9)
         assert one["bound_kind"] == other["bound_kind"]
+
+
+def test_outputs_may_be_free(folder: Path, tmp_path: Path) -> None:
+    """--free-outputs lets rows of the head move, proves that, and makes another job of it."""
+    job = ("--job", tmp_path / "job")
+    done = run(folder, "-r", "8:16", "--out", tmp_path / "free", "--free-outputs", *job)
+    assert done.exit_code == 0, done.output
+    refused = run(folder, "-r", "8:16", "--out", tmp_path / "pinned", *job)
+    assert "outputs free (now unset)" in str(refused.exception) + refused.output
