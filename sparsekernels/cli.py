@@ -177,12 +177,27 @@ def _line(row: dict[str, Any]) -> str:
     metavar="GLOB",
     help="Pack only tensors whose name matches; may be repeated. All without it.",
 )
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    help="Convert values to it; as they are without it. The CPU kernels take float32 and bfloat16.",
+)
 @json_option
 @debug_option
 def pack_command(
-    *, bundle: Path, weights: Path, out: Path, globs: tuple[str, ...], json_file: str | None
+    *,
+    bundle: Path,
+    weights: Path,
+    out: Path,
+    globs: tuple[str, ...],
+    dtype: str | None,
+    json_file: str | None,
 ) -> None:
-    """Pack the WEIGHTS (a .safetensors file or a folder of them) whose masks a BUNDLE holds."""
+    """Pack the WEIGHTS whose masks a BUNDLE holds.
+
+    WEIGHTS is what the masks were searched for: a .safetensors, .npy or .npz file, or a folder of
+    .safetensors files.
+    """
     from sparsekernels.errors import KernelError
     from sparsekernels.files import save_packed
 
@@ -193,7 +208,7 @@ def pack_command(
     packed: dict[str, PackedWeight] = {}
     rows, failed = [], 0
     try:
-        for name, found in _pack_all(bundle, weights, globs):
+        for name, found in _pack_all(bundle, weights, globs, dtype):
             if isinstance(found, str):
                 failed += 1
                 click.echo(f"{name}: {found}", err=True)
@@ -204,6 +219,7 @@ def pack_command(
         if not packed:
             raise click.ClickException("nothing was packed.")
         save_packed(packed, out)
+        _tell_types(packed)
     except KernelError as error:
         raise click.ClickException(str(error)) from error
     _say(f"wrote {out}", json_file)
@@ -212,13 +228,15 @@ def pack_command(
         sys.exit(1)
 
 
-def _pack_all(bundle: Path, weights: Path, globs: tuple[str, ...]) -> Any:
+def _pack_all(bundle: Path, weights: Path, globs: tuple[str, ...], dtype: str | None) -> Any:
     """Yield name and packed weight, or why there is none."""
     from sparsekernels.bundles import read_bundle
     from sparsekernels.errors import PackError
     from sparsekernels.formats.choose import pack
+    from sparsekernels.timing import TYPES
+    from sparsekernels.weights import open_weights
 
-    tensors = _open(weights)
+    tensors = open_weights(weights)
     for name, entry in read_bundle(bundle):
         if globs and not any(fnmatch.fnmatch(name, glob) for glob in globs):
             continue
@@ -226,6 +244,8 @@ def _pack_all(bundle: Path, weights: Path, globs: tuple[str, ...]) -> Any:
             yield name, f"{weights} holds no such tensor."
             continue
         weight = tensors[name]()
+        if dtype is not None:
+            weight = weight.to(TYPES[dtype])
         try:
             yield (
                 name,
@@ -235,22 +255,18 @@ def _pack_all(bundle: Path, weights: Path, globs: tuple[str, ...]) -> Any:
             yield name, str(error)
 
 
-def _open(weights: Path) -> dict[str, Any]:
-    """Return a reader for each tensor of a file or a folder of files."""
-    from safetensors import SafetensorError, safe_open
+def _tell_types(packed: dict[str, PackedWeight]) -> None:
+    """Warn of packed weights whose type no CPU kernel takes."""
+    from sparsekernels.ops.dispatch import CPU_TYPES
 
-    files = [weights] if weights.is_file() else sorted(weights.glob("*.safetensors"))
-    readers: dict[str, Any] = {}
-    for path in files:
-        try:
-            opened = safe_open(path, "pt")
-            for name in list(opened.keys()):  # type: ignore[no-untyped-call]
-                readers[name] = lambda opened=opened, name=name: opened.get_tensor(name)
-        except (SafetensorError, OSError) as error:
-            raise click.ClickException(f"{path} cannot be read: {error}.") from error
-    if not readers:
-        raise click.ClickException(f"{weights} holds no .safetensors weights.")
-    return readers
+    kinds = {str(weight.values.dtype).removeprefix("torch.") for weight in packed.values()}
+    odd = sorted(kinds - {str(kind).removeprefix("torch.") for kind in CPU_TYPES})
+    if odd:
+        click.echo(
+            f"warning: packed as {', '.join(odd)}, which the CPU kernels do not take: layers will "
+            "be computed by the slow reference there; --dtype float32 or bfloat16 changes that.",
+            err=True,
+        )
 
 
 def _packed_row(name: str, weight: PackedWeight) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -51,7 +52,20 @@ def _choose_cpu(values: Tensor, operands: Operands) -> Choice:
 def _tell(choice: Choice, values: Tensor) -> None:
     """Warn where somebody may expect a kernel: double precision never has one."""
     if choice.reason and values.dtype != torch.float64 and build.kernels_wanted():
-        warnings.warn(f"computed without a kernel: {choice.reason}", ReferenceUsed, stacklevel=5)
+        told = f"computed without a kernel: {choice.reason}"
+        warnings.warn(told, ReferenceUsed, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """Return how far up the first line stands that is neither torch's nor this package's."""
+    frame, level = sys._getframe(2), 2  # noqa: SLF001
+    while frame.f_back is not None and _inside(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _inside(module: str) -> bool:
+    return module.partition(".")[0] in {"torch", "sparsekernels"}
 
 
 def check_activations(x: Tensor, values: Tensor) -> None:

@@ -128,6 +128,57 @@ def test_pack_takes_tiles_of_hinm(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sk.load_packed("p.safetensors")["w"].pattern == "hinm:16@0.5:2:4"
 
 
+@pytest.mark.parametrize("file", ["ffn.npy", "ffn.npz"])
+def test_pack_takes_the_files_that_search_takes(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numpy's files are searched and packed under the same names."""
+    monkeypatch.chdir(tmp_path)
+    weight = np.random.default_rng(0).standard_normal((16, 32)).astype(np.float32)
+    if file.endswith("npy"):
+        np.save(file, weight)
+    else:
+        np.savez(file, ffn=weight)
+    searched = run(cli, "search", file, "-p", "2:4", "--solver", "none", "--out", "masks")
+    assert searched.exit_code == 0, searched.output
+    done = run(pack_command, "masks", file, "--out", "p.safetensors")
+    assert done.exit_code == 0, done.output
+    packed = sk.load_packed("p.safetensors")["ffn"].unpack().numpy()
+    assert np.count_nonzero(packed) == weight.size // 2
+    assert np.array_equal(packed[packed != 0], weight[packed != 0])
+
+
+@pytest.mark.parametrize("name", ["w.bin", "w.npy", "w.npz", "w.safetensors"])
+def test_pack_says_what_it_reads(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is no weights ends in one line that names it."""
+    monkeypatch.chdir(tmp_path)
+    Path("masks").mkdir()
+    Path(name).write_bytes(b"nothing of the kind")
+    done = run(pack_command, "masks", name, "--out", "p.safetensors")
+    assert done.exit_code == 1
+    assert done.output.startswith(f"Error: {name} ")
+    assert len(done.output.splitlines()) == 1
+
+
+def test_pack_tells_of_types_without_a_cpu_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half precision is packed as it is with a warning, and converted where asked for."""
+    monkeypatch.chdir(tmp_path)
+    save_file({"w": torch.randn(16, 32).half()}, "w.safetensors")
+    run(cli, "search", "w.safetensors", "-p", "2:4", "--solver", "none", "--out", "masks")
+    done = run(pack_command, "masks", "w.safetensors", "--out", "p.safetensors")
+    assert "packed as float16, which the CPU kernels do not take" in done.stderr
+    options = ("--dtype", "bfloat16", "--out", "q.safetensors")
+    done = run(pack_command, "masks", "w.safetensors", *options)
+    assert done.exit_code == 0
+    assert not done.stderr
+    assert sk.load_packed("p.safetensors")["w"].values.dtype == torch.float16
+    assert sk.load_packed("q.safetensors")["w"].values.dtype == torch.bfloat16
+
+
 def test_pack_tells_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No bundle, no such tensor, nothing chosen, and weights that were changed to dense."""
     monkeypatch.chdir(tmp_path)
