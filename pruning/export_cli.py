@@ -45,7 +45,7 @@ def _list(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 @click.command("export", epilog=_EXAMPLES)
-@click.argument("model", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("model", type=click.Path(path_type=Path, exists=True))
 @click.option(
     "--bundle",
     "-b",
@@ -85,6 +85,11 @@ def export_command(
     """
     from pruning.exports import export
 
+    if not model.is_dir():
+        raise click.UsageError(
+            f"{model} is a file; export takes a Hugging Face folder. To pack a file's weights: "
+            f"permsearch pack {bundle} {model}"
+        )
     options = {} if dtype is None else {"dtype": dtype}
     told = export(bundle, model, to, out, check=not no_check, strict=strict, **options)
     if json_file != "-":

@@ -47,6 +47,15 @@ def run(folder: Path, *args: object) -> Any:
     return CliRunner().invoke(cli, [*fixed, *map(str, args)])
 
 
+def test_a_file_is_sent_to_pack(tmp_path: Path) -> None:
+    """Where a folder is needed, one line says what takes a file."""
+    np.save(tmp_path / "w.npy", np.ones((4, 4)))
+    fixed = ["export", str(tmp_path / "w.npy"), "-b", str(tmp_path), "--to", "hf"]
+    done = CliRunner().invoke(cli, [*fixed, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert "permsearch pack" in done.output
+
+
 def test_the_command_is_registered() -> None:
     """It hangs in the group of commands, answers --help, and lists every target."""
     assert "export" in {point.name for point in entry_points(group="permsearch.commands")}
