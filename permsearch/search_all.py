@@ -16,7 +16,7 @@ from permsearch.io.select import Selection, Skipped, Unusable, select
 from permsearch.io.source import TensorSource
 from permsearch.patterns import Axis, Pattern, parse_pattern
 from permsearch.result import SearchResult
-from permsearch.solve import search, single
+from permsearch.solve import check_matters, search, single
 from permsearch.solvers.base import Solver
 from permsearch.solvers.registry import get_solver
 from permsearch.solvers.warm import limited_in_time, warm_up
@@ -52,6 +52,9 @@ class SearchOptions:
     pad: bool = False
     bound: bool = False
     permute: tuple[Axis, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_matters(self.permute or (), self.pattern)
 
     def search(self, weight: NDArray[Any], name: str) -> SearchResult:
         """Return the result for one weight; errors name it."""

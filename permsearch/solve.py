@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -106,6 +106,17 @@ def _domains(permute: Permute, pattern: Pattern, shape: tuple[int, ...]) -> dict
         if axis not in sizes:
             _no_axis(axis)
     return named
+
+
+def check_matters(axes: Collection[str], pattern: Pattern) -> None:
+    """Raise ProblemError where axes are to be reordered, and the order of none changes anything."""
+    known = [axis for axis in _AXES if axis in axes]
+    if known and pattern.axes and pattern.axes.isdisjoint(known):
+        other, matter = " and ".join(known), " and ".join(sorted(pattern.axes))
+        raise ProblemError(
+            f"the order of {other} does not change what {pattern} keeps, only that of {matter} "
+            "does; reorder that, which is the default."
+        )
 
 
 def _no_axis(axis: str) -> bool:
@@ -219,6 +230,8 @@ def search(
         The axes do not split into the pattern's tiles, or the pattern is malformed.
     UnknownName
         A misspelt pattern, solver or axis.
+    ProblemError
+        `permute` names axes alone that do not matter to the pattern, such as the rows for N:M.
 
     Examples
     --------
@@ -231,6 +244,7 @@ def search(
     (64, 32)
     """
     problem = single(weight, pattern, scores=scores, permute=permute, pad=pad, name=name)
+    check_matters(problem.domains.keys(), problem.terms[0].pattern)
     result = solve(problem, solver, stop=stop, seed=seed, start=_as_solution(problem, start))
     if bound:
         from permsearch.bounds import tightened

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from permsearch.domains import Domain, Free
 from permsearch.errors import PatternError, UnsupportedProblem
 from permsearch.orders import Order, identity
-from permsearch.patterns import Axis, Pattern, Tiled, TileWise
+from permsearch.patterns import NM, Axis, Pattern, Tiled, TileWise
 from permsearch.problem import Problem, Solution, Term
 from permsearch.result import SearchResult
 from permsearch.solvers.loop import Method, Part, Proven, solve_parts
@@ -140,7 +140,7 @@ class MatrixSolver(ABC):
             term = problem.terms[index]
             reason = matrix_obstacle(problem, term) or self.refuses(problem, term)
             if reason is not None:
-                return f"{reason}; use solver 'auto' or 'local'."
+                return f"{reason}; {ways_out(term.pattern)}"
         return None
 
     def refuses(self, problem: Problem, term: Term) -> str | None:
@@ -148,7 +148,13 @@ class MatrixSolver(ABC):
         del problem
         if isinstance(term.pattern, self.patterns):
             return None
-        return f"the pattern {term.pattern} of {term.name or 'the weight'} is none of its own"
+        return (
+            f"{term.name or 'the weight'} has the pattern {term.pattern}, it takes {self.forms()}"
+        )
+
+    def forms(self) -> str:
+        """Return how the patterns that it searches for are written."""
+        return " and ".join(getattr(kind, "form", kind.__name__) for kind in self.patterns)
 
     def solve(
         self,
@@ -174,6 +180,13 @@ class MatrixSolver(ABC):
         budget: Budget,
     ) -> Iterator[Step]:
         """Yield a step after each bounded sweep, starting from `order` (private to the run)."""
+
+
+def ways_out(pattern: Pattern) -> str:
+    """Return what searches for a pattern, as the end of a sentence on a solver that does not."""
+    if isinstance(pattern, NM):
+        return "use 'auto', or for N:M 'swap', 'window', 'matching', 'assignment' or 'anneal'."
+    return "use solver 'auto' or 'local'."
 
 
 def matrix_obstacle(problem: Problem, term: Term) -> str | None:

@@ -75,3 +75,17 @@ def test_solvers_by_their_names_elsewhere() -> None:
         ps.search(WEIGHT, "2:4", solver="greedy")
     assert {name for names in _ELSEWHERE.values() for name in names} <= set(solver_names())
     assert not set(_ELSEWHERE) & set(solver_names())
+
+
+@pytest.mark.parametrize(
+    ("solver", "pattern", "told"),
+    [
+        ("kmeans", "2:4", r"has the pattern 2:4, it takes vector:V@SHARE.*'window', 'matching'"),
+        ("gyro", "vector:2@0.5", r"it takes hinm:V@SHARE:N:M; use solver 'auto' or 'local'"),
+        ("blocks", "2:4", r"it takes block:RxC@SHARE and unaligned:B@SHARE; use 'auto'"),
+    ],
+)
+def test_a_solver_names_its_patterns(solver: str, pattern: str, told: str) -> None:
+    """What a solver is not made for is told with what it is, and with what takes the problem."""
+    with pytest.raises(ps.UnsupportedProblem, match=told):
+        ps.search(WEIGHT, pattern, solver=solver)

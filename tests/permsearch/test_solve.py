@@ -82,7 +82,8 @@ def test_permute_chooses_axes_and_domains() -> None:
     assert set(ps.single(WEIGHT, "unstructured@0.5").domains) == set()
     assert set(ps.single(WEIGHT, "2:4", permute="rows").domains) == {"rows"}
     assert set(ps.single(WEIGHT, "2:4", permute=["cols", "rows"]).domains) == {"rows", "cols"}
-    assert swap(WEIGHT, permute="rows").score == swap(WEIGHT, permute=[]).baseline
+    rows = ps.solve(ps.single(WEIGHT, "2:4", permute="rows"), "swap")
+    assert rows.score == swap(WEIGHT, permute=[]).baseline
     halves = Segments((8, 8))
     result = swap(WEIGHT, permute={"cols": halves})
     assert contains(halves, result.cols)
@@ -183,3 +184,15 @@ def test_a_single_row_is_told_in_the_singular() -> None:
     """Errors about one row read as a sentence."""
     with pytest.raises(ps.PatternError, match=r"1 row does not split into groups of 2"):
         ps.search(WEIGHT[:1], "vector:2@0.5")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "asked", "matter"), [("2:4", "rows", "cols"), ("vector:4@0.5", "cols", "rows")]
+)
+def test_axes_that_do_not_matter_alone_are_told(pattern: str, asked: str, matter: str) -> None:
+    """Reordering only what changes nothing is a mistake, and the axis that matters is named."""
+    words = f"the order of {asked} does not change .* only that of {matter} does"
+    for call in (ps.search, lambda *a, **o: ps.search_all({"w": WEIGHT}, *a[1:], **o)):
+        with pytest.raises(ps.ProblemError, match=words):
+            call(WEIGHT, pattern, permute=[asked])
+    assert ps.search(WEIGHT, pattern, permute=["rows", "cols"], solver="none").score > 0

@@ -142,7 +142,7 @@ def test_what_is_searched_in_memory() -> None:
     assert not streams(TensorInfo("w", (1 << 20, 512, 3, 3), "float32"), OPTIONS)
     for options in (
         SearchOptions(ps.NM(2, 4), "swap"),
-        SearchOptions(ps.NM(2, 4), permute=("rows",)),
+        SearchOptions(ps.NM(2, 4), permute=("rows", "cols")),
         SearchOptions(ps.NM(2, 4), bound=True),
         SearchOptions(ps.NM(4, 4)),
         SearchOptions(ps.VectorWise(32, 0.5)),
