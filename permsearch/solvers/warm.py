@@ -7,8 +7,11 @@ remembered here: once numba has the kernels, the tiny run is a matter of a milli
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from threading import Timer
 
 import numpy as np
 
@@ -31,6 +34,9 @@ from permsearch.stop import MaxSteps, StoppingCriterion
 _COLUMNS, _GROUPS, _WIDE, _ROWS = 64, 8, 16, 12
 _STEPS = 200  # enough for most solvers without a schedule to converge on a tiny problem
 _FEW_STEPS = 4  # those whose last kernels are called by name below need no more
+_PATIENCE = 3.0  # seconds after which people wonder
+_COMPILING = "compiling the loops for %s: up to a minute or two, once for each kind of pattern"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,26 @@ def warm_up(solver: Solver, problem: Problem) -> None:
     """Compile or load the kernels that a solver needs for a problem.
 
     Solvers that are no `ColumnSolver` or `MatrixSolver` are left alone, apart from `Then` and
-    `Multistart`, whose parts are warmed up.
+    `Multistart`, whose parts are warmed up. A warning is logged where it takes a while.
     """
+    with _long_is_told(problem):
+        _prepare(solver, problem)
+
+
+@contextmanager
+def _long_is_told(problem: Problem) -> Iterator[None]:
+    """Log a line, from a thread of its own, once the block has taken some seconds."""
+    patterns = ", ".join(dict.fromkeys(str(term.pattern) for term in problem.terms))
+    timer = Timer(_PATIENCE, _log.warning, (_COMPILING, patterns))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _prepare(solver: Solver, problem: Problem) -> None:
     done: list[tuple[ColumnSolver, _Shape]] = []
     for part in _parts(solver):
         _warm_up_weights(part, problem)

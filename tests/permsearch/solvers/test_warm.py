@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -138,3 +139,22 @@ def test_classes_of_solvers_are_at_hand() -> None:
     )
     with pytest.raises(AttributeError, match="Swop"):
         permsearch.solvers.Swop  # noqa: B018
+
+
+def test_compiling_that_takes_long_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line names the pattern while the loops are compiled; a quick start says nothing."""
+    from permsearch.solvers import warm
+
+    problem = ps.single(ps.instances.gaussian(8, 32, seed=0), "2:4")
+    monkeypatch.setattr(warm, "_prepare", lambda *_: None)
+    warm.warm_up(ps.get_solver("swap"), problem)
+    assert not caplog.records
+    seen = threading.Event()
+    caplog.handler.addFilter(lambda _: seen.set() is None)
+    monkeypatch.setattr(warm, "_prepare", lambda *_: seen.wait(60))
+    monkeypatch.setattr(warm, "_PATIENCE", 0.01)
+    warm.warm_up(ps.get_solver("swap"), problem)
+    (record,) = caplog.records
+    assert "compiling the loops for 2:4" in record.getMessage()
