@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="only a moment for each method")
     args = parser.parse_args()
 
-    stop = ps.MaxSeconds(0.05 if args.small else 2)
+    stop = ps.MaxSeconds(0.3 if args.small else 2)
     comparison = ps.compare(args.path, args.pattern, solvers=SOLVERS, stop=stop, seed=0)
 
     print(f"{'tensor':<45} {'solver':<8} {'retained':>8} {'bound':>8} {'cpu s':>7}")

@@ -7,7 +7,11 @@ from collections.abc import Iterable
 
 
 class PermsearchError(Exception):
-    """Base of every error this library raises on purpose; the command line shows it in one line."""
+    """Base of the errors this library raises on purpose; the command line shows it in one line.
+
+    Options that make no sense whatever the data, such as ``seed=-1`` or ``MaxSteps(-1)``, are
+    plain ValueErrors.
+    """
 
 
 class PatternError(PermsearchError, ValueError):

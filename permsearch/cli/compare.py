@@ -42,6 +42,10 @@ Examples:
   permsearch compare model.safetensors -p 2:4 --html report.html
   permsearch compare model/ -p 2:4 --solvers none,swap,window,auto --json rows.json
   permsearch compare weight.npy -p 2:8 --seconds 5 --csv -
+\n\b
+Columns, besides those of permsearch search --help:
+  gap        from retained to bound, of the bound
+  vs window  the gain as a multiple of that of the published search, window
 """
 
 

@@ -38,6 +38,12 @@ Examples:
   permsearch search model.safetensors -p 2:4 --out masks
   permsearch search model/ -p 2:4 -t '*mlp*' --seconds 10 --out masks
   permsearch search weight.npy -p 1:4 --steps 2000 --json > result.json
+\n\b
+Columns, shares of the sum of |w|:
+  retained, start  kept in the order found, and as stored; gain: their difference
+  efficacy         of what a mask without groups would keep beyond the start
+  bound            what no order exceeds; loose: probably not to be reached
+  of gain          of the way from start to bound; empty where the bound is loose
 """
 
 
