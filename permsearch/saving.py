@@ -143,7 +143,7 @@ def _part(tensors: MappingSource, name: str, result: SearchResult, told: Mapping
 
 def _settings(results: list[SearchResult]) -> dict[str, Any]:
     """Return what all searches have in common: pattern, solver, seed; None where they differ."""
-    asked = {
+    asked: dict[str, set[Any]] = {
         "pattern": {str(result.problem.terms[0].pattern) for result in results},
         "solver": {result.solver for result in results},
         "seed": {result.seed for result in results},
