@@ -69,17 +69,6 @@ def test_json_alone_is_valid_json(weights: Path) -> None:
         assert content["complete"]
 
 
-def test_a_loose_bound_says_what_the_tight_one_takes(tmp_path: Path) -> None:
-    """Where time was too short for the tight kind, the command tells how much it wants."""
-    np.save(tmp_path / "w.npy", ps.instances.gaussian(64, 64, seed=0))
-    result = run("bound", tmp_path / "w.npy", "-p", "2:4", "--seconds", "0.001")
-    assert "(loose)" in result.stdout
-    assert "1 loose, for want of time: for w the tight kind takes about 0 s" in result.stderr
-    assert "loose" not in run("bound", tmp_path / "w.npy", "-p", "2:4").output
-    searched = run("search", tmp_path / "w.npy", "-p", "2:4", "--steps", "5")
-    assert "loose" in searched.stdout
-
-
 def test_search_writes_a_bundle(weights: Path, tmp_path: Path) -> None:
     """--out writes masks and orders that equal those of the library, and says where."""
     out = tmp_path / "masks"
