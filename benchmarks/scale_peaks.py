@@ -28,10 +28,6 @@ _RECIPE = """[[layer]]
 match = ["*_proj*", "*lm_head*"]
 pattern = "2:4"
 permute = false
-
-[[layer]]
-match = "*"
-pattern = "dense"
 """
 
 

@@ -152,5 +152,5 @@ def _told(model: nn.Module, error: Exception) -> str:
     return (
         f"{type(model).__name__}.forward cannot be captured: {kind}: "
         f"{' '.join(lines[:3])} No weight was changed. A forward that branches on data has to use "
-        "torch.cond, or be given as a part without the branch."
+        "torch.cond, one that loops as often as data say has no trace: give the parts without."
     )

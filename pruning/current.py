@@ -84,7 +84,7 @@ def _layer(
         if attached is None:
             raise
     for reordered in (True, False):
-        layer = MaskedLayer(name, entry, attached.cpu(), reordered)
+        layer = MaskedLayer.of(name, entry, attached.cpu(), reordered=reordered)
         lies = ordered(layer.mask.numpy(), entry, layer.orders)
         if entry.pattern.accepts(np.ascontiguousarray(lies)):
             return layer, True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from permsearch.cli.group import Interrupted
 from permsearch.cli.interrupt import interrupts_wait
 from permsearch.cli.progress import progress_bar
 from permsearch.io.shares import Ended, Share
+from permsearch.report.text import clean
 from pruning.finished import keep_report, kept_report
 
 if TYPE_CHECKING:
@@ -140,6 +142,8 @@ class GroupJob:
                 if task.name not in done:
                     done.add(task.name)
                     advance(task.name, done=task.cost)
+                    if not sys.stderr.isatty():  # where no bar shows that something happens
+                        click.echo(f"{len(done)} of {len(tasks)}: {clean(task.name)}", err=True)
 
             try:
                 return work_through(

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
 from permsearch.errors import FileError
 from permsearch.io.folder import ShardedFolder
 from permsearch.io.header import Entry, read_header
@@ -190,7 +192,7 @@ def _write_tensor(
         for move in some:
             move.apply_(tensor)
         if mask is not None:
-            tensor.masked_fill_(~torch.from_numpy(mask), 0)
+            tensor.masked_fill_(~torch.from_numpy(np.asarray(mask)), 0)
     new.write(data)
 
 

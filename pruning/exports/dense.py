@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from pruning.exports.job import Exported, Job
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from pruning.exports.layers import MaskedLayer
 
 
 def write(job: Job) -> Exported:
@@ -25,11 +28,26 @@ def write(job: Job) -> Exported:
     return job.done()
 
 
+class _Masks(Mapping[str, Any]):
+    """The masks of layers, each made when it is asked for."""
+
+    def __init__(self, layers: Mapping[str, MaskedLayer]) -> None:
+        self._layers = layers
+
+    def __getitem__(self, name: str) -> Any:
+        return self._layers[name].mask.numpy()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layers)
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+
 def write_folder_of(job: Job) -> Exported:
     """Write a Hugging Face folder, from one or from a model of transformers."""
     if job.folder is not None:
-        masks = {layer.name: layer.mask.numpy() for layer in job.layers}
-        export_folder(job.folder, job.output, masks)
+        export_folder(job.folder, job.output, _Masks({layer.name: layer for layer in job.layers}))
         return job.done()
     job.refuse_gathers()
     with folder_aside(job.output) as aside:

@@ -49,14 +49,13 @@ def export_folder(source: str | Path, target: str | Path, masks: Mapping[str, An
     """
     source, target = Path(source), Path(target)
     blank = LazyTensors(source).blank()
-    found = {}
-    for name, mask in masks.items():
+    for name, given in masks.items():
         if name not in blank:
             raise unknown("tensor", name, blank)
-        found[name] = np.asarray(mask)
-        if found[name].dtype != np.bool_ or found[name].shape != tuple(blank[name].shape):
+        mask = np.asarray(given)
+        if mask.dtype != np.bool_ or mask.shape != tuple(blank[name].shape):
             raise ExportError(
-                f"{name}: a mask of {found[name].dtype} and shape {found[name].shape} does not "
-                f"fit a tensor of shape {tuple(blank[name].shape)}."
+                f"{name}: a mask of {mask.dtype} and shape {mask.shape} does not fit a tensor of "
+                f"shape {tuple(blank[name].shape)}."
             )
-    write_folder(source, target, {}, masks=found)
+    write_folder(source, target, {}, masks=masks)

@@ -19,6 +19,9 @@ from pruning.gather import Gathered
 from pruning.masks import detach_masks_, masks_of
 from pruning.model_folder import LazyTensors
 
+#: Weights that an error names for each reason.
+_NAMED = 4
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exported:
@@ -121,8 +124,7 @@ class Job:
             With the reasons.
         """
         if left and (self.strict or not layers):
-            told = "; ".join(f"{name}: {why}" for name, why in left.items())
-            raise ExportError(f"{len(left)} weights cannot be {self.target}: {told}.")
+            raise ExportError(f"{len(left)} weights cannot be {self.target}:\n{_by_reason(left)}")
 
     def refuse_gathers(self) -> None:
         """Raise where the model has layers that a file of plain names cannot tell.
@@ -190,3 +192,15 @@ def _tensors(model: nn.Module | None, folder: Path | None) -> Mapping[str, torch
         return LazyTensors(folder)
     assert model is not None
     return dict(model.named_parameters(remove_duplicate=False))
+
+
+def _by_reason(left: Mapping[str, str]) -> str:
+    """Return a line for each reason, with its weights; the reason of the fewest comes first."""
+    names: dict[str, list[str]] = {}
+    for name, why in left.items():
+        names.setdefault(why, []).append(name)
+    lines = []
+    for why, found in sorted(names.items(), key=lambda item: len(item[1])):
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        lines.append(f"  {why}: {', '.join(found[:_NAMED])}{more}")
+    return "\n".join(lines)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from permsearch.arrays import to_numpy
-from permsearch.io.bundle import BundleEntry
+from permsearch.io.bundle import BundleEntry, pack_mask, unpack_mask
 from permsearch.io.fingerprint import fingerprint
 from permsearch.orders import Order
 from permsearch.patterns import Mask
@@ -29,16 +29,28 @@ class MaskedLayer:
         The weight's name in the model, which differs from the bundle's behind a gather.
     entry
         What the bundle tells of it.
-    mask
-        Boolean, true = kept, in the layout that the model has the weight in.
+    bits
+        The mask as a bundle stores it, a bit an entry: all masks of a large model are held at once.
     reordered
-        Whether that is the layout after the orders; else the one that came into the search.
+        Whether the mask's layout is that after the orders; else the one that came into the search.
     """
 
     name: str
     entry: BundleEntry
-    mask: torch.Tensor
+    bits: NDArray[np.uint8]
     reordered: bool
+
+    @classmethod
+    def of(
+        cls, name: str, entry: BundleEntry, mask: torch.Tensor, *, reordered: bool
+    ) -> MaskedLayer:
+        """Return the layer that has a mask."""
+        return cls(name, entry, pack_mask(mask.numpy()), reordered)
+
+    @property
+    def mask(self) -> torch.Tensor:
+        """Boolean, true = kept, in the layout that the model has the weight in; made anew."""
+        return torch.from_numpy(unpack_mask(self.bits, tuple(self.entry.record["shape"])))
 
     @property
     def axis(self) -> int:
@@ -185,13 +197,13 @@ def resolved(
     for reordered, key in ((True, "stored_sha256"), (False, "sha256")):
         found = masks[reordered]
         if found is not None and known == entry.record.get(key):
-            return MaskedLayer(name, entry, found, reordered)
+            return MaskedLayer.of(name, entry, found, reordered=reordered)
     for reordered in (True, False):
         found = masks[reordered]
         if found is not None and not bool((weight.detach().cpu()[~found] != 0).any()):
-            return MaskedLayer(name, entry, found, reordered)
+            return MaskedLayer.of(name, entry, found, reordered=reordered)
     if not check:
-        return MaskedLayer(name, entry, stored, reordered=False)
+        return MaskedLayer.of(name, entry, stored, reordered=False)
     raise BundleMismatch(
         f"{name}: this is neither the weight that the mask was made for (sha256 "
         f"{entry.record['sha256'][:12]}…, here {known[:12]}…) nor one with zeros where the mask "
@@ -209,9 +221,9 @@ def _attached(
     for reordered in (True, False):
         found = masks[reordered]
         if found is not None and torch.equal(own, found):
-            return MaskedLayer(name, entry, found, reordered)
+            return MaskedLayer.of(name, entry, found, reordered=reordered)
     if entry.record.get("entangled") and int(own.sum()) == int(entry.mask.sum()):
-        return MaskedLayer(name, entry, own, reordered=True)
+        return MaskedLayer.of(name, entry, own, reordered=True)
     raise BundleMismatch(
         f"{name}: the mask on the model is not the bundle's, in neither layout; export with the "
         "bundle that belongs to it (pruning.current_bundle makes one)."

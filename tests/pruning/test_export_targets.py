@@ -193,7 +193,7 @@ def test_names_and_options_are_checked(tmp_path: Path) -> None:
         pruning.export(bundle, model, "onnx", tmp_path / "m.onnx")
     with pytest.raises(MissingExtra, match=r"permsearch\[onnx\]"):
         needed("no_such_package", "onnx")
-    with pytest.raises(ExportError, match=r"2 weights cannot be bsr.*up\.weight: 2:4 is no"):
+    with pytest.raises(ExportError, match=r"(?s)2 weights cannot be bsr.*2:4 is no.*up\.weight"):
         pruning.export(bundle, model, "bsr")
     for name in exports.TARGETS:
         assert callable(exports.TARGETS[name].load())
@@ -233,7 +233,7 @@ def test_strict_names_what_is_left() -> None:
     told = pruning.export(bundle, model, "semi-structured", dtype=torch.float16)
     assert list(told.left) == ["up.weight", "head.weight"]
     assert "dense with zeros" in str(told)
-    with pytest.raises(ExportError, match=r"head\.weight: 10 rows"):
+    with pytest.raises(ExportError, match=r"10 rows.*: head\.weight"):
         pruning.export(bundle, model, "semi-structured", dtype=torch.float16, strict=True)
 
 
