@@ -94,7 +94,7 @@ class TileWise:
     @property
     def axes(self) -> frozenset[Axis]:
         """Rows share pieces; columns are kept one by one."""
-        return frozenset({"rows"} if self.kept < 1 else ())
+        return frozenset({"rows"} if self.kept < 1 or self.overlay else ())
 
     @property
     def density(self) -> float:

@@ -109,6 +109,17 @@ def test_conformance(drawn: tuple[NDArray[Any], int, int], taps: bool, overlay: 
     check_pattern(pattern, shaped)
 
 
+def test_rows_matter_to_pieces_beside_an_overlay() -> None:
+    """Where everything but an overlay has to lie in pieces, rows still share these."""
+    pattern = TileWise(3, 1.0, 0.1)
+    assert pattern.axes == {"rows"}
+    assert TileWise(3, 1.0).axes == set()
+    scores = np.random.default_rng(0).random((6, 2), np.float32)
+    moved = pattern.retained(scores[[3, 1, 5, 0, 4, 2]])
+    assert moved != pytest.approx(pattern.retained(scores), rel=1e-6)
+    check_pattern(pattern, scores)
+
+
 @pytest.mark.parametrize("value", [1.0, 0.0, 1e-30])
 def test_equal_scores_fill_the_area_exactly(value: float) -> None:
     """Under ties the number kept is the area, neither more nor less; the lower index stays."""
