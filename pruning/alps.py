@@ -113,7 +113,6 @@ def alps(
     >>> import torch
     >>> from permsearch.patterns import NM
     >>> from pruning.statistics import Inputs
-    >>> from pruning.statistics import Inputs
     >>> gram = torch.tensor([[2.0, 1.9], [1.9, 2.0]], dtype=torch.float64)
     >>> inputs = Inputs("layer", 1, gram.diagonal()[None], gram[None])
     >>> alps(torch.tensor([[1.0, 1.0]]), inputs, NM(1, 2), damping=0.0)[0]

@@ -231,14 +231,14 @@ def _only(values: torch.Tensor, kept: torch.Tensor | None) -> torch.Tensor:
     return values if kept is None else values[:, kept.to(values.device)]
 
 
-class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch gives it no types
     """Sees the products that lead out of attentions, which call no module for them.
 
     They are known by the memory of their weights.
     """
 
     def __init__(self, wanted: Mapping[int, Any], watch: Watch) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call] # as above
         self.wanted, self.watch = wanted, watch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

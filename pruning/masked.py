@@ -58,14 +58,14 @@ def put_on(module: nn.Module, leaf: str, mask: nn.Module) -> None:
     except BaseException:
         module._parameters[leaf] = weight  # noqa: SLF001
         raise
-    chain: Any = module.parametrizations[leaf]  # type: ignore[index]
+    chain = chain_of(module, leaf)
     chain.original = weight
 
 
 @torch.no_grad()
 def take_off(module: nn.Module, leaf: str) -> None:
     """Leave what a weight's parametrizations compute in the parameter itself, see `put_on`."""
-    chain: Any = module.parametrizations[leaf]  # type: ignore[index]
+    chain = chain_of(module, leaf)
     plain = isinstance(getattr(chain, "original", None), nn.Parameter)
     value: torch.Tensor = getattr(module, leaf).detach()
     parametrize.remove_parametrizations(module, leaf, leave_parametrized=not plain)
@@ -73,16 +73,22 @@ def take_off(module: nn.Module, leaf: str) -> None:
         module.get_parameter(leaf).copy_(value)
 
 
+def chain_of(module: nn.Module, leaf: str) -> Any:
+    """Return the parametrizations of one weight of a module, as torch keeps them."""
+    parametrized: Any = module.parametrizations
+    return parametrized[leaf]
+
+
 def masks_in(module: nn.Module, leaf: str) -> Masked:
     """Return the mask on one weight of a module."""
-    chain: Any = module.parametrizations[leaf]  # type: ignore[index]
+    chain = chain_of(module, leaf)
     found: Masked = next(each for each in chain if isinstance(each, Masked))
     return found
 
 
 def stored_tensor(module: nn.Module, leaf: str) -> torch.Tensor | None:
     """Return the tensor that is masked, or None where the weight is computed from others."""
-    chain: Any = module.parametrizations[leaf]  # type: ignore[index]
+    chain = chain_of(module, leaf)
     return chain.original if len(chain) == 1 and hasattr(chain, "original") else None
 
 

@@ -17,7 +17,7 @@ from torch.nn.utils import parametrize
 from permsearch.errors import unknown
 from pruning.capture import unwrapped
 from pruning.errors import StateError
-from pruning.masked import Masked, carry, masks_in, put_on, stored_tensor
+from pruning.masked import Masked, carry, chain_of, masks_in, put_on, stored_tensor
 from pruning.ranks import check_same_on_ranks
 
 
@@ -144,7 +144,7 @@ def detach_masks_(model: nn.Module) -> dict[str, torch.Tensor]:
     bare = unwrapped(model)
     found = masks_of(bare)
     for name, module, leaf in _masked_places(bare):
-        if len(module.parametrizations[leaf]) > 1:  # type: ignore[index]
+        if len(chain_of(module, leaf)) > 1:
             raise StateError(
                 f"{name} is computed by another parametrization besides its mask, which would "
                 "bring its zeros back; remove that first (remove_parametrizations)."

@@ -77,7 +77,7 @@ class FileLevels:
             if block is None or block.shape[1] != width:
                 block = padded_bytes(self.columns, width)
             self.file.seek(at)
-            found = self.file.readinto(block.data)  # type: ignore[attr-defined]
+            found = self.file.readinto(block.data)  # type: ignore[attr-defined] # raw files have it
             if found != block.nbytes:
                 raise FileError(
                     f"{self.file.name}: expected {block.nbytes:,} bytes at {at:,}, found "

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FOLDER = "masks"
 
 
-class TrainerMasks(TrainerCallback):  # type: ignore[misc, unused-ignore]
+class TrainerMasks(TrainerCallback):  # type: ignore[misc, unused-ignore] # untyped, or absent
     """Trains a model of transformers under masks.
 
     They are put on when training begins and taken off at its end, which leaves zeros. Checkpoints

@@ -80,7 +80,8 @@ class LightningMasks(Callback):
         """Put the masks on, before optimizers are made and a checkpoint is loaded."""
         if stage != "fit":
             return
-        for other in trainer.callbacks[: trainer.callbacks.index(self)]:  # type: ignore[attr-defined]
+        others = _callbacks(trainer)
+        for other in others[: others.index(self)]:
             if getattr(other, "_average_model", None) is not None:
                 raise StateError(
                     f"{type(other).__name__} has copied the model before its masks were on; list "
@@ -102,7 +103,7 @@ class LightningMasks(Callback):
             return
         self.masking.start(self._part(pl_module), bundle_of_state(state))
         masks = masks_of(self._part(pl_module))
-        for other in trainer.callbacks:  # type: ignore[attr-defined]
+        for other in _callbacks(trainer):
             average = getattr(other, "_average_model", None)
             if average is not None:
                 update_masks_(self._part(getattr(average, "module", average)), masks)
@@ -126,3 +127,9 @@ class LightningMasks(Callback):
 
     def _part(self, pl_module: nn.Module) -> nn.Module:
         return pl_module.get_submodule(self.module)
+
+
+def _callbacks(trainer: Trainer) -> list[Any]:
+    """Return all callbacks of a trainer, which sets them outside its class."""
+    found: list[Any] = vars(trainer)["callbacks"]
+    return found

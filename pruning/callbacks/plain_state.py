@@ -10,7 +10,7 @@ import re
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from pruning.masked import Masked, masks_in_state
+from pruning.masked import Masked, chain_of, masks_in_state
 from pruning.masks import masks_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def save_plainly(model: nn.Module) -> list[torch.utils.hooks.RemovableHandle]:
     State dicts with masks are read as well. Weights that another parametrization computes keep
     their names. A copy of the model does the same.
     """
-    return [
+    return [  # torch gives both no types
         model.register_state_dict_post_hook(_saved),  # type: ignore[no-untyped-call]
         model.register_load_state_dict_pre_hook(_loaded),  # type: ignore[no-untyped-call]
     ]
@@ -49,7 +49,7 @@ def _loaded(model: nn.Module, state: MutableMapping[str, Any], prefix: str, *_ot
     """Give weights the names that they have under masks, and leave the masks as they are."""
     for name, mask in masks_of(model).items():
         layer, _, leaf = name.rpartition(".")
-        chain: Any = model.get_submodule(layer).parametrizations[leaf]  # type: ignore[index]
+        chain = chain_of(model.get_submodule(layer), leaf)
         at = next(index for index, each in enumerate(chain) if isinstance(each, Masked))
         inner = f"{prefix}{layer}{'.' if layer else ''}parametrizations.{leaf}."
         if prefix + name in state:
