@@ -249,20 +249,18 @@ def compared(
         try:
             if info.shape not in warm:
                 warm.add(info.shape)
-                warm_up_all(rows, solvers, options)
+                warm_up_all(info, solvers, options)
             yield from compare_tensor(rows, solvers, options)
         except ScoresError as error:
             yield Unusable.of(info.name, error)
 
 
-def warm_up_all(rows: TensorRows, solvers: Sequence[str | Solver], options: SearchOptions) -> None:
-    """Compile what solvers need for a tensor in memory: what is compared is their searching."""
+def warm_up_all(info: TensorInfo, solvers: Sequence[str | Solver], options: SearchOptions) -> None:
+    """Compile what solvers that hold a tensor need: what is compared is their searching."""
     asked = [replace(options, solver=solver) for solver in solvers]
-    held = [own for own in asked if not streams(rows.info, own)]
-    weight = rows.whole() if held else None
+    held = [own for own in asked if not streams(info, own)]
     for own in held:
-        assert weight is not None
-        own.warm_up(weight)
+        own.warm_up(info.shape)
 
 
 def compare_tensor(

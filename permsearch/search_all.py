@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from permsearch.errors import PermsearchError, ScoresError, UnsupportedProblem
@@ -75,16 +76,17 @@ class SearchOptions:
                 raise
             raise type(error)(f"{name}: {error}") from error
 
-    def warm_up(self, weight: NDArray[Any]) -> None:
-        """Compile what a search of such a weight needs, so that the times told are its own.
+    def warm_up(self, shape: tuple[int, ...]) -> None:
+        """Compile what a search of a weight of a shape needs, so that the times told are its own.
 
-        Where time is limited, `permsearch.solve` sees to that. Whatever is wrong with the weight
-        is left for its own search to tell.
+        Where time is limited, `permsearch.solve` sees to that. Whatever is wrong with the shape
+        is left for the search to tell.
         """
         if limited_in_time(self.stop):
             return
         with contextlib.suppress(PermsearchError):
-            problem = single(weight, self.pattern, permute=self.permute, pad=self.pad)
+            like = np.ones(shape, np.float32)  # what is compiled does not depend on values
+            problem = single(like, self.pattern, permute=self.permute, pad=self.pad)
             warm_up(get_solver(self.solver), problem)
 
 
@@ -131,7 +133,7 @@ class SearchAll(Iterator[tuple[str, SearchResult]]):
                 weight = self.source.read(name)
                 if weight.shape not in self._warm:
                     self._warm.add(weight.shape)
-                    self.options.warm_up(weight)
+                    self.options.warm_up(weight.shape)
                 result = self.options.search(weight, name)
             except (ScoresError, UnsupportedProblem) as error:
                 self._fail(name, error)

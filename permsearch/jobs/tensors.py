@@ -93,7 +93,7 @@ class TensorSearch:
     def prepare(self, info: TensorInfo) -> None:
         """Compile what the search needs, where its own times should not count that."""
         if not streams(info, self.options):
-            self.options.warm_up(self.source.read(info.name))
+            self.options.warm_up(info.shape)
 
     def __call__(self, payload: TensorInfo | Sent) -> Part:
         """Return the record, the packed mask and the orders of a tensor."""
@@ -137,7 +137,7 @@ class TensorComparison:
 
     def prepare(self, info: TensorInfo) -> None:
         """Compile what every solver needs: what is compared is their searching."""
-        warm_up_all(TensorRows(self.source, info), self.solvers, self.options)
+        warm_up_all(info, self.solvers, self.options)
 
     def __call__(self, payload: TensorInfo | Sent) -> Part:
         """Return a record with `rows`, what was `skipped`, and the weight's `sha256`."""

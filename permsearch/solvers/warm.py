@@ -35,7 +35,7 @@ _COLUMNS, _GROUPS, _WIDE, _ROWS = 64, 8, 16, 12
 _STEPS = 200  # enough for most solvers without a schedule to converge on a tiny problem
 _FEW_STEPS = 4  # those whose last kernels are called by name below need no more
 _PATIENCE = 3.0  # seconds after which people wonder
-_COMPILING = "compiling the loops for %s: up to a minute or two, once for each kind of pattern"
+_COMPILING = "compiling the loops of %s for %s: a minute or two at most, once on a machine"
 _log = logging.getLogger(__name__)
 
 
@@ -74,15 +74,15 @@ def warm_up(solver: Solver, problem: Problem) -> None:
     Solvers that are no `ColumnSolver` or `MatrixSolver` are left alone, apart from `Then` and
     `Multistart`, whose parts are warmed up. A warning is logged where it takes a while.
     """
-    with _long_is_told(problem):
+    with _long_is_told(solver, problem):
         _prepare(solver, problem)
 
 
 @contextmanager
-def _long_is_told(problem: Problem) -> Iterator[None]:
+def _long_is_told(solver: Solver, problem: Problem) -> Iterator[None]:
     """Log a line, from a thread of its own, once the block has taken some seconds."""
     patterns = ", ".join(dict.fromkeys(str(term.pattern) for term in problem.terms))
-    timer = Timer(_PATIENCE, _log.warning, (_COMPILING, patterns))
+    timer = Timer(_PATIENCE, _log.warning, (_COMPILING, solver, patterns))
     timer.daemon = True
     timer.start()
     try:
